@@ -1,11 +1,11 @@
-"""Credentials by their look: a vendor's prefix, or a written form.
+"""Finds credentials by their look: a vendor's prefix, or a written form.
 
 `SHAPES` is the table: vendors' prefixes, private keys, tokens with parts, and credentials in URLs,
 headers and commands.
 
 One scan finds the hints that occur in a text (`secrets.redaction`), and only their patterns are
-tried. Each pattern is linear: repetitions are bounded, or end at a character that no other part
-takes. All work with the `re` of every Python version.
+tried. Each pattern takes linear time: repetitions are bounded, or end at a character that no other
+part matches. All patterns work with the `re` of every Python version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from compact.secrets.secret_values import (
 
 
 class Place(NamedTuple):
-    """The place of a secret in a text."""
+    """Where a secret is in a text, and its kind."""
 
     start: int
     end: int
@@ -57,33 +57,33 @@ class SecretFinder(NamedTuple):
 
 
 _LINE = r"(?<=\\[nrt])|(?<=%[0-9A-F]{2})"
-"""Behind a line end or tab as JSON writes it (calls hold texts in texts), or a percent code of an
-address."""
+"""After a line end or tab as JSON writes it (the JSON of a call may hold another text), or after a
+percent code of an address."""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
 STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt]|%[0-9A-F]{2})"
-"""The same for RE2, which has no lookbehind. Hints of rare secrets that stand alone begin so."""
+"""`_START` for RE2, which has no lookbehind. Hints of rare secrets begin with it."""
 _ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
-"""Around secrets that occur by chance in long base64."""
+"""What surrounds a secret whose pattern also matches inside long base64, by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Secrets of one look."""
+    """Describes secrets of one look."""
 
     kind: str
     hints: tuple[str, ...]
-    """Beginnings of the secret or of what leads to it. The pattern is tried only there."""
+    """How the secret begins, or the text before it. The pattern is tried only there."""
     pattern: re.Pattern[str]
     """The secret is its first group, or the whole match."""
     check: Check = anything
     lead: int = 0
-    """Characters before the hint that belong to the match."""
+    """How many characters before the hint belong to the match."""
     behind: tuple[str, ...] = ()
-    """Commands whose option it must be: one stands before it, with only arguments between."""
+    """Commands that take the secret as an option. One must come before it, then only arguments."""
 
     def finder(self, hint: str) -> SecretFinder:
-        """The finder for one hint. If the secret stands alone, the hint continues with the rest of
-        a run of at least 16 letters, digits, `_` and `-`.
+        """Build the finder for one hint. If the secret stands alone, the hint must begin a run of
+        at least 16 letters, digits, `_` and `-`.
         """
         occurs = re.escape(hint)
         is_alone = self.pattern.pattern.startswith((_START, _ALONE)) and not self.lead
@@ -94,7 +94,7 @@ class Shape:
         return SecretFinder(occurs, partial(self.places, hint=hint))
 
     def places(self, text: str, hint: str) -> Iterator[Place]:
-        """Secrets of this look that begin with the hint."""
+        """Yield the secrets of this look at each place of the hint."""
         group = 1 if self.pattern.groups else 0
         start = text.find(hint)
         while start >= 0:
@@ -122,13 +122,13 @@ _BARE = re.compile(r"[\w-]+")
 _IN_WORD = re.compile(r"(?<!\\)[\w.:-]|(?<=\\)[\w.:-](?<![nrt])")
 _ARGUMENT = re.compile(r"(?:\\{0,3}\"[^\"]{0,300}\"|'[^']{0,300}'|\\\r?\n|[^\s\"'])+|\S|\n")
 _ANOTHER = re.compile(r"[;|&\n]|\S*;|\S*[.,]")
-"""Ends a command, or a sentence that mentions one."""
+"""Ends a command, or a sentence that mentions a command."""
 _MOST_PLAIN = 1
-"""Plain words among a command's arguments: more are a sentence."""
+"""At most this many plain words are among a command's arguments. More are a sentence."""
 
 
 def _are_arguments(between: str) -> bool:
-    """Whether these are arguments of one command: no other command, and no sentence."""
+    """Whether the text is arguments of one command, without another command or a sentence."""
     if not (between := re.sub("^[a-z-]{1,16}", "", between))[:1].isspace():
         return False
     before, plain = "", 0
@@ -145,14 +145,14 @@ def _shape(kind: str, hints: str, pattern: str, check: Check = is_filled, lead: 
 
 
 def _issued(kind: str, prefixes: str, least: int = 16, check: Check = is_issued) -> Shape:
-    """Keys with a vendor's prefix and at least `least` characters behind it."""
+    """Describe keys with a vendor's prefix and at least `least` characters after it."""
     begins = "|".join(map(re.escape, prefixes.split()))
     body = rf"[\w-]{{{least},}}(?:\.[\w-]{{6,}}){{0,3}}"
     return _shape(kind, prefixes, rf"{_START}(?:{begins}){body}", check)
 
 
 def _option(commands: str, names: str, pattern: str, check: Check) -> Shape:
-    """Passwords that are an option of some commands."""
+    """Describe passwords that are an option of some commands."""
     found = re.compile(rf"(?<![\w-]){pattern}")
     return Shape("password", tuple(names.split()), found, check, behind=tuple(commands.split()))
 
@@ -402,9 +402,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
 )
-"""If two shapes begin alike, the first one gives the kind: the particular before the general."""
+"""If two shapes begin alike, the first one gives the kind. So special shapes come first."""
 _DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}"
-"""Nothing but its length and the letter that an id begins with gives it away."""
+"""A token of Discord. Only its length and the first letter of the id inside it are known."""
 _DISCORD_ALONE = re.compile(rf"{_START}{_DISCORD}(?![\w-])")
 
 
@@ -420,7 +420,7 @@ _KEY_HEAD = re.compile(
     r"|Private-Lines: \d{1,4}"
 )
 _BETWEEN = r"(?:\s|\\{1,4}[nrt]|[\"'+,|>]|\d{1,6}(?:[→\t:|]| \|)){1,24}"
-"""Between two lines of a key: line ends (also escaped ones), quotes, a diff's marks."""
+"""What separates two lines of a key: line ends (also escaped ones), quotes, a diff's marks."""
 _KEY_FIELD = re.compile(rf"{_BETWEEN}(?:Proc-Type|DEK-Info|Version|Comment): ?[^\r\n\\]{{0,80}}")
 _KEY_LINE = re.compile(rf"{_BETWEEN}([A-Za-z0-9+/=]{{16,}})")
 _KEY_REST = re.compile(rf"{_BETWEEN}[A-Za-z0-9+/=]{{1,76}}(?={_BETWEEN}-----END|\s{{0,24}}\Z)")
@@ -437,7 +437,7 @@ _PUBLIC_LINE = re.compile(
 
 
 def _blocks(text: str, begin: str, heads: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Blocks of base64, also incomplete ones, but no mere mention of a block's beginning."""
+    """Yield blocks of base64, also incomplete ones. The first line alone is no block."""
     start = text.find(begin)
     while start >= 0:
         end = start + len(begin)
@@ -464,7 +464,7 @@ def _private_keys(text: str, begin: str) -> Iterator[Place]:
 
 
 def public_blocks(text: str) -> list[tuple[int, int]]:
-    """Certificates and public keys, as blocks and as SSH lines: generated, but no secrets."""
+    """Return the places of certificates and public keys: they are generated, but no secrets."""
     blocks = [
         x for begin in ("-----BEGIN", "---- BEGIN") for x in _blocks(text, begin, _PUBLIC_HEAD)
     ]
@@ -478,11 +478,11 @@ _COOKIES = re.compile(
 )
 _COOKIE = re.compile(r"[=:][ \t]?[\"']?([\w.%~+/!*-]{12,}={0,2})")
 _WHOSE = re.compile(r"(?i:sess|sid|auth|token|login)\w{0,16}\Z")
-"""How a cookie is named that says who somebody is."""
+"""The name of a cookie that identifies a user."""
 
 
 def _cookies(text: str) -> Iterator[Place]:
-    """Values of cookies that were generated: whoever has one is whom it was given to."""
+    """Yield the generated values of cookies. With such a value one can act as its owner."""
     for line in _COOKIES.finditer(text):
         for found in _COOKIE.finditer(text, line.start(), line.end()):
             value = found[1].replace("%", "")
@@ -497,4 +497,4 @@ FINDERS: tuple[SecretFinder, ...] = (
     *(SecretFinder(begin, partial(_private_keys, begin=begin)) for begin in _BEGINS),
     SecretFinder("ookie|OOKIE", _cookies),
 )
-"""All finders by look. If two hints begin alike, the first gives the kind."""
+"""All finders by look. If two hints begin alike, the first one gives the kind."""

@@ -1,6 +1,6 @@
-"""Disguised secrets: with spaces or marks between their letters, in other case, backwards, or as
-base64 or hexadecimal digits. A model that was given a secret can write it so, and a reader can undo
-it.
+"""Finds disguised secrets: with spaces or marks between their letters, in other case, backwards, or
+as base64 or hexadecimal digits. A model that was given a secret can disguise it like this, and a
+reader can undo that.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from compact.secrets.credentials import Place
 from compact.secrets.redaction import Known, find_secrets
 
 SHORTEST = 8
-"""Least letters and digits of a secret that is searched for between other marks."""
+"""Fewest letters and digits of a secret that is searched for with other marks in between."""
 _CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
 
 def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
-    """Places of disguised secrets, in order and apart: those in `known` (`redaction.secrets_of`),
-    and encoded ones that are found by their look.
+    """Return the places of disguised secrets, in order, without overlaps: of secrets in `known`
+    (`redaction.secrets_of`), and of encoded secrets that are found by their look.
     """
     apart: list[Place] = []
     for place in sorted((*_spelled(text, known), *_coded(text, known))):
@@ -31,7 +31,7 @@ def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
 
 
 def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Known secrets by their letters and digits alone, forwards or backwards."""
+    """Find known secrets by their letters and digits alone, forwards or backwards."""
     bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
     wanted = Known()
     for letters, secret in bare.items():
@@ -46,7 +46,7 @@ def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Encoded text that holds a secret."""
+    """Yield the places of encoded text that holds a secret."""
     for run in _CODED.finditer(text):
         found = (find_secrets(plain, known) for plain in _decoded(run[0]))
         if places := next(filter(None, found), None):
@@ -54,7 +54,7 @@ def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _decoded(run: str) -> Iterator[str]:
-    """A run of characters decoded from base64, and from hexadecimal."""
+    """Decode a run of characters from base64, and from hexadecimal."""
     bare = run.rstrip("=").replace("-", "+").replace("_", "/")
     with suppress(ValueError):
         yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")

@@ -1,5 +1,5 @@
-"""Secrets on a line of their own below a line with nothing but their name: in a form, a note or a
-page.
+"""Finds secrets that are alone on a line, below a line with nothing but their name: in a form, a
+note or a page.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def _is_typed_in(value: str) -> bool:
 _YEAR = regex(r"(?:19|20)\d\d")
 _CHECKS: dict[str, Check] = {"password": _is_joined, "pin": _is_typed_in, "api_key": _is_key}
 _LONGEST = 80
-"""Characters of the line with the name."""
+"""How many characters before a name are searched for the beginning of its line."""
 _NUMBER = r"(?:\d{1,6}[ \t]?[|:→\t][ \t]?)?"
 _ENDS = (
     r"(?: is)?(?: \([^()\n]{1,40}\))?[ \t*_]{0,8}[:：]?[ \t*_]{0,8}\r?\n"
     r"(?:\([^()\n]{1,80}\)\r?\n|[-=_—–]{3,80}\r?\n)?"
 )
-"""Between the name and the value's line: a remark in brackets, a colon, an underline."""
+"""What separates the name and the value's line: a remark in brackets, a colon, an underline."""
 _LABEL = rf"[^\w\n]{{0,12}}{_NUMBER}[^\w\n]{{0,12}}(?:[\w'’-]{{1,16}} ){{0,3}}(?i:%s)" + _ENDS
 _VALUE = regex(
     rf"(?:[ \t>|]{{0,8}}\r?\n){{0,2}}[ \t>|]{{0,12}}{_NUMBER}[ \t]{{0,12}}(?:[-*•] )?[\"'`*]{{0,3}}"
     r"(?P<value>[^\s\"'`]{4,128}?|[a-z]{3,12}(?:[ -][a-z]{3,12}){2,11})"
     r"[\"'`*]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
-"""The value below, after up to two empty lines; also as an item, in quotes or numbered."""
+"""The value, after up to two empty lines. It may be a list item, in quotes or numbered."""
 
 
 def _values(kind: str, label: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:

@@ -1,9 +1,9 @@
-"""Secrets that are found by their value first. A generated value needs a telling name right before
-it, on the line above, or in a comment behind it. A made-up password is found anywhere.
+"""Finds secrets by their value first. A generated value needs a telling name right before it, on
+the line above, or in a comment after it. A made-up password is found anywhere.
 
 Names are read word by word, so `X-Api-Key`, `awsSecretAccessKey` and `hec_token` need no patterns.
-The name's weight and the value's weight are added. The words are data, in `secret_words.json`
-beside this file.
+The name's weight and the value's weight are added. The words are listed in `secret_words.json` in
+this folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compact.secrets.secret_values import (
 
 
 class Sign(IntEnum):
-    """Weight of a word or of a value's look as evidence of a secret. Two weights are added."""
+    """How strongly a word, or a value's look, suggests a secret. Two weights are added."""
 
     AGAINST = -1
     NONE = 0
@@ -43,21 +43,21 @@ _PUBLIC, _STRONG = frozenset(words_of("public name")), frozenset(words_of("stron
 _WEAK, _LINKS = frozenset(words_of("weak name")), frozenset(words_of("link name"))
 _ENDINGS = tuple(words_of("ending"))
 _SAYS_NOTHING = frozenset({"is", "new", "string", "value"})
-"""Words of a label that names no value."""
+"""Words of a label that do not say what the value is."""
 _WORD = re.compile(r"[A-Z]?[^\W\dA-Z_]+|[A-Z]+(?![a-z])")
 """A word, or a word inside a name in code."""
 _NAME = re.compile(r"[\w.@+-]{1,64}[:=](?=[^=])")
-"""A name in one piece with its value."""
+"""A name that is joined to its value by `:` or `=`."""
 _PARAMETERS = re.compile(r"[^?&=]{0,256}\?[\w.-]{1,40}=|[\w.-]{1,40}=[^&]{0,256}&[\w.-]{1,40}=")
 _LINES = re.compile(r"(?:\r?\n[A-Za-z0-9+/]{16,76}={0,2}(?=\r?\n|\Z))*")
-"""What goes on below a value that has its line for itself."""
+"""Further lines of a value that ends at the end of its line."""
 _BETWEEN = string.whitespace + string.punctuation + string.digits + "：。「『“„«"
 """Characters between a name and its value."""
 _QUOTES, _COMMENTS = ("'", '"', "`"), ("//", "#", "-- ", "<-", "←")
 _OPENS = ("", *" \t\n([{=:,\\>")
 """Characters before an opening quote."""
 _OPTIONS = (" -a ", " -k ", " -K ", " -p ", " -t ")
-"""Options that keys, passwords and tokens are handed by."""
+"""Options of commands that take a key, a password or a token."""
 _SEPARATORS = str.maketrans(dict.fromkeys("/?&=#", " "))
 _PIECE = r"[^\s\"'`<>(){}\[\],|;\\，；。：、！？（）「」]*"
 _TELLING = "[0-9][A-Za-z]+[0-9]|[A-Za-z][0-9]+[A-Za-z]"
@@ -82,7 +82,7 @@ def _words(text: str) -> list[str]:
 
 
 def _told(before: str) -> Sign:
-    """Weight of the name right before a value."""
+    """Weigh the name right before a value."""
     person = before.split()[-1:]
     if before[-1:] == ":" and person and "." in person[0].partition("@")[2]:
         return Sign.STRONG
@@ -101,7 +101,7 @@ def _told(before: str) -> Sign:
 
 
 def _look(value: str) -> Sign:
-    """Weight of a value's look."""
+    """Weigh a value's look."""
     if value.startswith("0x") and "," in value:
         return Sign.STRONG
     if is_id(value):
@@ -132,15 +132,15 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
 
 
 def _is_told_above(text: str, line: int) -> bool:
-    """Whether the last line above with text names a secret, and nothing else."""
+    """Whether the nearest line above that has text names a secret, and nothing public."""
     above = text[max(0, line - 2 * REACH) : line].rstrip().rpartition("\n")[2]
     signs = [_sign(word) for word in _words(above)[:8]]
     return Sign.STRONG in signs and Sign.AGAINST not in signs
 
 
 def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
-    """The place inside the quotes around a piece. The piece itself if they hold a space, or there
-    are none.
+    """Return the place inside the quotes around a piece. Without quotes, or with a space inside
+    them, return the piece itself.
     """
     left = max(text.rfind(quote, max(0, start - REACH), start) for quote in _QUOTES)
     close = -1
@@ -153,7 +153,7 @@ def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Places of values in a piece: behind a name, or as parts of an address."""
+    """Yield the places of values in a piece: after a name, or as parts of an address."""
     start, end = _quoted(text, start, end)
     end = start + len(text[start:end].rstrip(".,:?*"))
     value = text[start:end]
@@ -170,7 +170,7 @@ def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _kind(text: str, start: int, end: int) -> str:
-    """The kind of the secret there; empty if it is none."""
+    """Return the kind of the secret at this place. Empty if there is no secret."""
     value = text[start:end]
     look = _look(value)
     if look and (_is_told(text, start, end, look) or is_coded(value)):
@@ -202,4 +202,4 @@ FINDERS = (
         partial(_values, Spots(f"{_BYTES}|{_PIECE}(?:{_TELLING}|{_MADE_UP}){_PIECE}")),
     ),
 )
-"""Finders of values that look like a secret alone or beside a telling name."""
+"""Finders of values that look like a secret alone or next to a telling name."""

@@ -1,9 +1,9 @@
-"""Credentials with a telling name beside them: `password=…`, `"api_key": "…"`, "the password for
-the server is …".
+"""Finds credentials next to a telling name: `password=…`, `"api_key": "…"`, "the password for the
+server is …".
 
-The name must mark its value as a secret, and the value must look like one: no placeholder, no
-reference in code, no word. Each pattern is linear: repetitions are bounded, or end at a character
-that no other part takes.
+The name must mark its value as a secret. The value must look like one: not like a placeholder, a
+reference in code or a word. Each pattern takes linear time: repetitions are bounded, or end at a
+character that no other part matches.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RARE = "|".join(
         *(name for name in words_of("password") if not re.fullmatch(_COMMON_NAMES, name)),
     )
 )
-"""Names that few texts hold, and that languages inflect."""
+"""Names that few texts hold. They may be inflected."""
 _COPULAS = f"(?:{'|'.join(words_of('copula'))})(?: (?:now|still|currently|jetzt))?"
 _ARROW = "(?:[-=~]{1,2}>?|[–—…→⇒➔➜]|\\.{3,40})"
 _KINDS_OF_ONE = (
@@ -54,11 +54,11 @@ _OF_WHAT = (
     rf"(?P<of> {TO}(?: [\w.'@%/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
     rf"(?=[ ]?[:=：]| {_COPULAS} | to | {_ARROW} ))?"
 )
-"""What the password belongs to, before the assignment."""
+"""What the password is for, before the assignment."""
 _OPENS = r"(?=[bflnru@]?\\{0,3}[\"'`])"
 _SPACE = r"[ \t\u00a0\u202f]"
 _GAP = r"\s{0,24}(?:\d{1,6}(?:→|\t|[:|])[ \t]{0,16})?\\{0,3}[\"']?"
-"""White space, also with the number of the next line."""
+"""White space, which may hold the number of the next line."""
 _IS = r"\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
 _FIELD = (
     rf"(?:{_GAP}[\w-]{{1,16}}{_IS}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
@@ -85,10 +85,10 @@ _ASSIGNS = (
     r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
 )
 _BEFORE, _BEHIND = 64, 512
-"""Characters around a name that are searched for its other parts, and for the assignment."""
+"""How many characters before a name may belong to it, and how many after it may be assigned."""
 _NAME = re.compile(f"(?P<name>{_COMMON_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(rf"(?P<name>{_RARE})[^\W\d_]{{0,3}}(?: -string)?{_OF_WHAT}{_ASSIGNS}")
-"""The end of a telling name, and the assignment. Searched in lower case."""
+"""The end of a telling name, and the assignment. Both are matched in lower case."""
 _FLAGS = f"(?:^|\\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
 _FLAG = re.compile(
     rf"(?:^|\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
@@ -100,7 +100,7 @@ _KEY_OF = re.compile(
     r"instrumentation|cluster|session|data|root|consumer)[_ -]?\Z"
     r"|(?<![\w-])x-(?:[a-z]{1,16}-){1,3}\Z"
 )
-"""Makes a key a secret one. Other keys belong to tables and maps."""
+"""Shows that a key is a secret. Other keys belong to tables and maps."""
 _NO_SECRET_OF = re.compile(
     r"(?:public|publishable|cache|primary|foreign|partition|sort|gpg|idempotency|surrogate|object|host|from)"
     r"[_ -]?\Z"
@@ -109,7 +109,7 @@ _AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
 _NO_TOKEN = re.compile(
     r"(?:eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|cursor|sync|resume|delta)_?\Z"
 )
-"""Tokens of a vocabulary, or of a list's pages."""
+"""Shows that a token is no secret: it belongs to a vocabulary, or to a list's pages."""
 _IN_TAG = re.compile(r"<[\w:.-]{0,32}(?: [\w-]{1,16}=\"[\w.:-]{0,64})?\Z")
 _VARIABLE = re.compile(r"[A-Z0-9_]{3,}\Z")
 _DEFINES = re.compile(r"#define \w*\Z")
@@ -117,7 +117,7 @@ _JOINT = (
     r"[\"'](?:\s{0,4}(?:\+|\.{1,2}|&|\\)\s{0,24}|\s{0,4}\n\s{0,24}(?!\S{0,64}[\"']\s?[:=]))"
     r"[bfr]?[\"']"
 )
-"""Between two halves of a text."""
+"""What joins two halves of a quoted text."""
 _JOINTS = re.compile(_JOINT)
 _QUOTED = re.compile(
     rf"[bflnruLNRU@]{{0,2}}\\{{0,3}}[\"'`]((?=[^\"'`]{{5}}|\w*{_JOINT})"
@@ -130,16 +130,16 @@ _WIDE = re.compile(
     r"<(?!/)|=(?![a-z]{5})){5,256})"
 )
 """An unquoted value. It ends before a query's next parameter, a URL's host, or another assignment.
-Brackets, commas and other marks are part of it."""
+It may hold brackets, commas and other marks."""
 _NARROW = re.compile(r"[^;,|<>(){}\[\]:=\u2e80-\uffff]{5,}={0,2}")
-"""The part of it that cannot belong to the text around."""
+"""The part of an unquoted value that cannot belong to the text around the value."""
 Span = tuple[int, int]
 _CLOSES = ".,;:)]}>?"
 _PHRASE = re.compile(
     r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){2,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
 )
-"""Words in quotes or up to the line's end, without the short ones of a sentence."""
+"""Words in quotes; or up to the line's end, if none is `the` or has less than three letters."""
 _BETWEEN_WORDS = re.compile("[ -]")
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
@@ -147,7 +147,7 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("key|api|密钥", "api_key", is_secret, is_secret),
     ("", "password", is_password, is_bare_password),
 )
-"""Part of a name, kind of its value, and checks of a quoted and of a bare value."""
+"""Each row: part of a name, the kind of its value, the checks of a quoted and of a bare value."""
 
 
 def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
@@ -159,7 +159,7 @@ def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]
 
 
 def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[Place]:
-    """The value behind a name, if both make it a secret. `lower` begins at `base`."""
+    """Yield the value after a name, if both show a secret. `lower` begins at `base`."""
     name, start, end = found["name"], base + found.start("name"), base + found.end()
     is_option = found.re is _FLAG
     assign = "=" if is_option else lower[max(found.end("of"), found.end("name")) : found.end()]
@@ -211,7 +211,7 @@ def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]
 
 
 def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
-    """The place of a password of several words."""
+    """Return the place of a password of several words."""
     if name.startswith("passphrase") and (phrase := _PHRASE.match(text, start)):
         group = phrase.lastindex or 0
         is_long = len(_BETWEEN_WORDS.findall(phrase[group])) > 2
@@ -221,7 +221,7 @@ def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Sp
 
 
 def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Span | None:
-    """The place of a secret without quotes and spaces."""
+    """Return the place of a secret without quotes and spaces."""
     if not (wide := _WIDE.match(text, start)):
         return None
     value = wide[1].rstrip(_CLOSES)

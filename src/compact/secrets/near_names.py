@@ -1,8 +1,8 @@
-"""Secrets near a telling word without an assignment: "the password of the printer was changed to
-…", a name and a password side by side, a value on the next line.
+"""Finds secrets near a telling word, without an assignment: "the password of the printer was
+changed to …", a name and a password side by side, a value on the next line.
 
-The further a value stands from the word, the more it must look like a secret by itself. The words
-are data, in `secret_words.json` beside this file, per kind in many languages.
+The further a value is from the word, the more it must look like a secret by itself. The words are
+listed by kind, in many languages, in `secret_words.json` in this folder.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _WORDS: Mapping[str, list[str]] = json.loads(
     (files("compact.secrets") / "secret_words.json").read_text(encoding="utf-8")
 )
 REACH = 120
-"""Characters behind a telling word that are searched for a value."""
+"""How many characters after a telling word are searched for a value."""
 _SHORTEST = 8
-"""Least characters of a value without an assignment."""
+"""Fewest characters of a value without an assignment."""
 _VALUE = re.compile(
     r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
     r"|(?:[^\s\"'`<>(){}\[\]«»„“”\u2018\u2019「」『』,;|，。；\uff1a（）\uff01\uff1f、=\\&]|&(?!\w{1,32}=)){4,160}"
@@ -42,13 +42,13 @@ _ALONE = re.compile(
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
     r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
-"""A value alone on the line behind the word's line, or sent there by a script."""
+"""A value alone on the line after the word's line, or sent there by a script."""
 _UNDERLINED = re.compile(r"[*_]{0,2}[ \t]{0,3}\r?\n[-=~]{3,80}\r?\n")
 TO = (
     r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
     r"от|за|для|до|till?|od|vom)"
 )
-"""Between a password and what it belongs to."""
+"""Words between a password and what the password is for."""
 _AS = "(?:as|als|como|comme|come|som)"
 _SAID_BEFORE = re.compile(
     rf"(?:\A[ \t>*-]{{0,8}}|(?<=\s)(?=\S{{5,128}} {_AS} ))"
@@ -57,20 +57,20 @@ _SAID_BEFORE = re.compile(
     rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
     re.IGNORECASE,
 )
-"""A value that begins a line, or is used "as" something; then its separator from the word."""
+"""A value that begins a line, or is used "as" something, and what separates it from the word."""
 _SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
 )
-"""A number that is typed in, but no year."""
+"""A number that is typed in, and not a year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
-"""Assigns a value to something else, or opens a picture."""
+"""Shows that the next value is assigned to something else, or is a picture."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*]|=(?!\d{4,8}\b)|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
-"""Shows that the word is part of a name or a path."""
+"""Shows, after a word, that the word is part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
-"""Assigns a quoted value. `secrets.named_credentials` judges it by its name."""
+"""An assignment of a quoted value. `secrets.named_credentials` judges it by its name."""
 _CODES = 400
-"""Characters that are searched for codes, or for a wallet's words."""
+"""How many characters are searched for codes, or for a wallet's words."""
 _CODE = re.compile(
     r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|"
     r"[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}|\d{8}|[a-z0-9]{8,12})"
@@ -84,7 +84,7 @@ Check = Callable[[str], bool]
 
 
 def _word_end(text: str, end: int) -> int:
-    """End of a word that may be inflected."""
+    """Return the end of a word that may be inflected."""
     least = min(len(text), end + 4)
     while end < least and text[end].isalpha() and not text[end].isupper():
         end += 1
@@ -92,12 +92,12 @@ def _word_end(text: str, end: int) -> int:
 
 
 def words_of(kind: str) -> list[str]:
-    """The words of that kind, in RE2's syntax and lower case."""
+    """Return the words of this kind, in lower case and RE2's syntax."""
     return _WORDS[kind]
 
 
 def _line(text: str, start: int) -> int:
-    """End of the line, or of its searched part."""
+    """Return the end of the line, or of its searched part."""
     end = min(len(text), start + REACH)
     for mark in ("\n", "\\n"):
         position = text.find(mark, start, end)
@@ -106,7 +106,7 @@ def _line(text: str, start: int) -> int:
 
 
 def _beside(text: str, start: int, check: Check) -> Span | None:
-    """The first value on the line that passes. None if one was redacted before."""
+    """Return the first value on the line that passes, unless a redacted one comes before it."""
     end = _line(text, start)
     if end - start < _SHORTEST or not has_digit(text[start:end]):
         return None
@@ -130,13 +130,13 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
 
 
 def _below(text: str, start: int, check: Check) -> Span | None:
-    """The value alone on the next line."""
+    """Return the value that is alone on the next line."""
     match = _ALONE.match(text, start)
     return match.span(1) if match and "," not in match[1] and check(match[1]) else None
 
 
 def _above(text: str, start: int) -> str:
-    """The word's line. An underlined one gets a colon at its end, like a question."""
+    """Return the word's line. An underlined line gets a colon at its end, like a question."""
     above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
     return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
 
@@ -146,7 +146,7 @@ def _is_made(value: str) -> bool:
 
 
 def _said_before(text: str, start: int, end: int) -> Span | None:
-    """The value before its word: "… is the password"."""
+    """Return a secret that stands before its name, as in "… is the password"."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     match = _SAID_BEFORE.search(text[line:start])
     if not match or (line and text[line - 1] != "\n"):
@@ -174,7 +174,7 @@ def _numbers(text: str, start: int) -> Iterator[Span]:
 
 
 def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """Consecutive codes behind their name, on lines of their own or numbered."""
+    """Yield the codes after their name. Words between two codes end them."""
     end = start
     for match in _CODE.finditer(text, start, min(len(text), start + _CODES)):
         if _WORDS_BETWEEN.search(text, end, match.start()) and end > start:
@@ -191,7 +191,7 @@ def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _one(find: Callable[[str, int], Span | None]) -> Finding:
-    """Adapts a function that finds one value."""
+    """Turn a function that finds one value into a `Finding`."""
 
     def found(text: str, start: int) -> Iterator[Span]:
         span = None if _ASSIGNED.match(text, start) else find(text, start)
@@ -221,7 +221,7 @@ _FINDING: Mapping[str, Finding] = {
 
 
 _NAMING = (_FINDING["password"], _FINDING["key"])
-"""Finders whose words may follow their value."""
+"""Finders that also look for a value before its word."""
 
 
 def _finder(kind: str, words: list[str]) -> SecretFinder:

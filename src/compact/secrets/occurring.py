@@ -1,7 +1,7 @@
-"""Which of many patterns occur in a text, by one scan for all of them.
+"""Finds which of many patterns occur in a text, with one scan for all of them.
 
 RE2 builds one automaton: linear in the text, about as fast as a search for one word. It has no
-lookaround, so `re` examines the places that it finds.
+lookaround, so `re` examines the places that RE2 finds.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re2
 
 
 class Occurring:
-    """Patterns in RE2's syntax, numbered by their places in a list. `rare` is the common beginning
-    of patterns that few texts hold: one small automaton shows that none of them occurs.
+    """Holds patterns in RE2's syntax, numbered by their places in a list. Patterns that few texts
+    hold begin with `rare`: one small automaton shows that none of them occurs.
     """
 
     def __init__(self, patterns: Sequence[str], *, rare: str = "") -> None:
@@ -27,7 +27,7 @@ class Occurring:
         self._any_rare = re2.compile(f"{rare}(?:{'|'.join(endings)})") if endings else None
 
     def places(self, data: bytes) -> list[int]:
-        """Numbers of the patterns that occur in a UTF-8 text, ascending."""
+        """Return the numbers of the patterns that occur in a UTF-8 text, ascending."""
         numbers = self._common_set.Match(data)
         found = [self._common[i] for i in numbers] if numbers else []
         if self._any_rare is not None and self._any_rare.search(data):
@@ -37,8 +37,8 @@ class Occurring:
 
 
 class Spots:
-    """Places of an RE2 pattern in texts, ignoring case. `before` is a pattern that must follow it
-    and may overlap with the next match.
+    """Finds the places of an RE2 pattern in texts, ignoring case. `before` is a pattern that must
+    follow the match. It may overlap with the next match.
     """
 
     def __init__(self, pattern: str, before: str = "") -> None:
@@ -50,11 +50,11 @@ class Spots:
         return re2.compile(self._expression)
 
     def of(self, text: str) -> Iterator[int]:
-        """Beginnings of the matches, in characters."""
+        """Return the beginnings of the matches, in characters."""
         return (start for start, _ in self.spans(text))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Beginnings and ends of the matches, in characters."""
+        """Yield the beginnings and ends of the matches, in characters."""
         data = encoded(text)
         if len(data) == len(text) and self._is_alone:
             yield from (found.span(1) for found in self._pattern.finditer(data))
@@ -68,13 +68,13 @@ class Spots:
 
 
 def encoded(text: str) -> bytes:
-    """The text in UTF-8 with the same number of characters. RE2 has no lower case of `İ`."""
+    """Encode a text as UTF-8, with as many characters. RE2 has no lower case of `İ`: use `I`."""
     return text.replace("\u0130", "I").encode(errors="replace")
 
 
 _MEMORY = 32 << 20
-"""Bytes of an automaton. With RE2's default of 8 MiB it discards states that it needs again, and is
-five times slower."""
+"""Memory of an automaton, in bytes. With RE2's default of 8 MiB it discards states that it needs
+again, and is five times slower."""
 
 
 def _set(patterns: Sequence[str]) -> re2.Set:

@@ -1,6 +1,6 @@
-"""Numbers of payment cards, which are always secrets, and personal data that a setting may add:
-e-mail addresses, phone numbers, accounts, social security numbers, card security codes. Each
-pattern is linear: repetitions are bounded.
+"""Finds numbers of payment cards, which are always secrets, and personal data that a setting may
+add: e-mail addresses, phone numbers, accounts, social security numbers, card security codes. Each
+pattern takes linear time: repetitions are bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CARD = re.compile(
     r"(?:\d{12,18}|\d{3}([ -])\d{4,6}\1\d{4,5}(?:\1\d{4}(?:\1\d{3})?)?)"
     r"(?![\w/]|[.-]\d)"
 )
-"""As printed: in one piece, or in groups with one separator."""
+"""A card number as printed: in one piece, or in groups with one separator."""
 _ISSUED = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3(?:0[0-5]|[689]\d)\d{11}"
     r"|(?:6011|64[4-9]\d|65\d\d|35\d\d)\d{12}|62\d{14,17}"
@@ -27,8 +27,8 @@ _ISSUED = re.compile(
 """Visa; Mastercard, and Mir, which lies below its newer range; American Express; Diners Club;
 Discover and JCB; UnionPay; RuPay and Elo; Maestro."""
 _BARCODE = 13
-"""Digits of a barcode. The oldest cards have as many; the barcode's check digit tells them
-apart."""
+"""How many digits a barcode has. The oldest cards have as many; the barcode's check digit tells
+them apart."""
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,5}[^\W\d]{2,24}(?![\w@-])")
 _PHONE = re.compile(
     r"(?<![\w.,:/+=-])(?!\d{2,3}([/-])\d\d\1\d{4}\b)(?:"
@@ -37,20 +37,20 @@ _PHONE = re.compile(
     r"|(?<!\d{4} )0\d{1,4}(?:[ /-]{1,2}\d{2,8}){1,4}"
     r")(?![\w/]|[.,:-]\d)"
 )
-"""International or national form. Excluded are dates, social security numbers, and digits behind
-four others, where an account number continues."""
+"""A phone number in international or national form. Dates and social security numbers do not
+match, and neither do digits after four others, which continue an account number."""
 _IBAN = re.compile(
     r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,3})?"
     r"(?![A-Za-z0-9])"
 )
-"""In one piece, or in printed groups of four. The word behind it may look like a group."""
+"""An IBAN in one piece, or in groups of four. The word after it may look like a group."""
 _LEAST_IBAN = 15
-"""Characters of the shortest IBAN (Norway's)."""
+"""How many characters the shortest IBAN (Norway's) has."""
 _SSN = re.compile(
     r"(?<![\w.-])(?!000|666|9\d\d)\d{3}([ -])(?!00)\d\d\1(?!0000)\d{4}(?![\w-]|\.\d)"
     r"|(?i:\b(?:ssn|social security)\b[^\d\n]{0,16})(?P<value>\d{9})(?!\d)"
 )
-"""A social security number as printed, or in one piece behind its name."""
+"""A social security number as printed, or in one piece after its name."""
 _CVV = re.compile(
     r"(?i:\b(?:cv[vc]2?|csc|(?:card )?(?:security|verification|validation) (?:code|value|number))\b"
     r"[^\w\n]{0,4}(?:(?:code|number|is|was|of|the card)\b[^\w\n]{0,4}){0,3})"
@@ -58,12 +58,12 @@ _CVV = re.compile(
 )
 """Digits from the back of a card, recognized by their name only."""
 _PHONE_DIGITS = range(8, 16)
-"""Digits of a phone number: fewer are an extension or a date, more than 15 cannot be dialled."""
+"""How many digits a phone number has. Fewer are an extension or a date, more cannot be dialled."""
 
 
 def _weighed(digits: str, weights: tuple[int, ...]) -> int:
-    """Sum of the digits times their weights, from the right. The digits of a product are added
-    (Luhn).
+    """Sum the digits times their weights, from the right. With the weights (1, 2), the digits of a
+    product are added (Luhn).
     """
     products = (int(x) * weights[place % len(weights)] for place, x in enumerate(reversed(digits)))
     return sum(x - 9 if weights == (1, 2) and x > 9 else x for x in products)

@@ -1,11 +1,11 @@
-"""Redaction: replaces secrets in a text by `<REDACTED:kind>`. Pure, offline, linear in time.
+"""Replaces secrets in a text with `<REDACTED:kind>`. Pure, offline, linear in time.
 
-`tables` lists all finders: by a form of its own (`secrets.credentials`), by a name
+`tables` lists all finders. They find secrets by their form (`secrets.credentials`), by a name
 (`secrets.named_credentials`, `secrets.near_names`, `secrets.labelled_lines`,
-`secrets.secret_columns`), by a generated look (`secrets.lone_values`), and cards
-(`secrets.personal`). `secrets.redactor` has an application's own. Not found are secrets without a
-name that look like words. Of passphrases, only those behind `passphrase` are found: three words or
-more in quotes, or four up to the line's end.
+`secrets.secret_columns`) or by a generated look (`secrets.lone_values`), and cards
+(`secrets.personal`). `secrets.redactor` finds an application's own. Secrets that have no name and
+look like words are not found. A passphrase is found only after the word `passphrase`: at least
+three words in quotes, or four up to the line's end.
 
 Finders are loaded at first use.
 """
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     from compact.secrets.redactor import Redactor
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
-"""Bounds of known secrets, in characters: a shorter one is a word, a longer one is found by its
-look."""
+"""Shortest and longest known secret, in characters. A shorter one may be a word. A longer one is
+found by its look."""
 _MOST_LENGTHS = 8
-"""Most lengths of known secrets with one beginning."""
+"""At most this many different lengths for known secrets that begin alike."""
 _FEW_KNOWN = 64
-"""Beginnings up to which a text is searched for each: such a search is some hundred times as fast
-as a look at each word."""
+"""Up to this many beginnings of known secrets are searched for one by one. Such a search is some
+hundred times as fast as looking at each word."""
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and their kinds in order."""
+    """A text without its secrets, and the kinds of the secrets in order."""
 
     text: str
     found: tuple[str, ...]
 
 
 class Known(dict[str, str]):
-    """Known secrets and their kinds, and a finder of more. Keep it in memory only."""
+    """Known secrets with their kinds, and a finder of further secrets. Keep it in memory only."""
 
     def __init__(
         self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Redactor | None = None
     ) -> None:
         super().__init__()
         self.redactor = redactor
-        """What an application takes for a secret beside them."""
+        """Finds an application's own secrets, in addition to the known ones."""
         self._lengths: dict[str, list[int]] = {}
         for secret, kind in secrets:
             self.learn(secret, kind)
@@ -62,7 +62,7 @@ class Known(dict[str, str]):
             self.add(secret, kind)
 
     def add(self, secret: str, kind: str) -> None:
-        """Add a secret, whatever its characters."""
+        """Add a secret, even a common word. A secret that is too short or too long is ignored."""
         if not _KNOWN_LENGTH <= len(secret) <= _LONGEST_KNOWN:
             return
         self[secret] = kind
@@ -72,8 +72,8 @@ class Known(dict[str, str]):
             lengths.sort(reverse=True)
 
     def starts(self, text: str) -> Iterable[int]:
-        """Ascending places where a known secret may begin. Of many secrets, all words'
-        beginnings.
+        """Return ascending places where a known secret may begin. With many known secrets, these
+        are the beginnings of all words.
         """
         if len(self._lengths) > _FEW_KNOWN:
             return (found.start() for found in _WORD_START.finditer(text))
@@ -81,7 +81,7 @@ class Known(dict[str, str]):
         return sorted(start for start in starts if _WORD_START.match(text, start))
 
     def places(self, text: str, starts: Iterable[int]) -> Iterator[Place]:
-        """Known secrets that begin at one of these ascending places."""
+        """Yield the known secrets that begin at one of these places, which are ascending."""
         from compact.secrets.credentials import Place
 
         least = 0
@@ -102,13 +102,13 @@ def _occurrences(text: str, part: str) -> Iterator[int]:
 
 
 def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
-    """The text with `<REDACTED:kind>` for each secret. Redacting again changes nothing.
+    """Replace each secret with `<REDACTED:kind>`. Redacting again changes nothing.
 
-    `known` are secrets from elsewhere (`secrets_of`) and their kinds. They are redacted wherever
-    they stand alone, even without a telling name. A `Known` may bring a finder of more.
+    `known` are secrets from other texts (`secrets_of`) with their kinds. They are redacted where
+    they are no part of a longer word, even without a telling name. A `Known` may have a finder too.
     """
     kinds: list[str] = []
-    for _ in range(8):  # again after each find: it changed the text around
+    for _ in range(8):  # again after each find, which changes the text around it
         if not (places := find_secrets(text, known)):
             break
         kinds += (place.kind for place in places)
@@ -121,14 +121,14 @@ _IN_QUERY = re.compile(r"(?<=[?&;])[^#\s]+")
 
 
 def without_credentials(name: str) -> str:
-    """A model's or server's name for display: without user and password of an address, without its
-    query, and without secrets.
+    """Return a model's or server's name for display: without the user and password of an address,
+    without its query, and without secrets.
     """
     return redact(_IN_QUERY.sub("…", _BEFORE_HOST.sub("…@", name))).text
 
 
 def secrets_of(texts: Iterable[str]) -> Known:
-    """The secrets in some texts, for `redact` of other texts."""
+    """Collect the secrets in some texts, so that `redact` finds them in other texts."""
     return Known(
         (text[place.start : place.end], place.kind)
         for text in texts
@@ -137,7 +137,7 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
-    """Finders in two groups with one scan each: one automaton for all exceeds RE2's memory."""
+    """Return the finders in two groups, one scan each. A single automaton exceeds RE2's memory."""
     from compact.secrets import (
         credentials,
         labelled_lines,
@@ -172,7 +172,7 @@ def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
 
 
 def places_in(text: str) -> Iterator[Place]:
-    """Secrets that patterns find, in no order. Public keys and certificates are left out."""
+    """Yield the secrets that patterns find, in no order, without public keys and certificates."""
     from compact.secrets.credentials import public_blocks
     from compact.secrets.occurring import encoded
 
@@ -198,8 +198,8 @@ _UNSEEN_MARKS = ("\x1b[", "\\u001b[", "\\x1b[", "\\033[", *"\u00ad\u200b\u200c\u
 
 
 def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
-    """The places of all secrets, in order. Overlapping ones become one place. Invisible characters
-    hide no secret.
+    """Return the places of all secrets, in order. Overlapping places are joined. Invisible
+    characters hide no secret.
     """
     if not _has_unseen(text):
         return _find(text, known)
@@ -235,7 +235,7 @@ def _find(text: str, known: Mapping[str, str] | None) -> list[Place]:
 
 
 def may_hold(text: str, known: Known) -> bool:
-    """Whether a known secret stands in the text, or invisible characters may hide one."""
+    """Whether the text holds a known secret, or invisible characters that may hide one."""
     return _has_unseen(text) or next(_standing_alone(text, known), None) is not None
 
 
@@ -250,7 +250,7 @@ def _standing_alone(text: str, known: Known) -> Iterator[Place]:
 
 
 def without(text: str, places: Iterable[Place]) -> str:
-    """The text with `<REDACTED:kind>` at each of the places, which are in order and apart."""
+    """Replace each place with `<REDACTED:kind>`. The places are in order and do not overlap."""
     pieces: list[str] = []
     end = 0
     for place in places:

@@ -1,7 +1,7 @@
-"""`Redactor`: an application's own secrets, beside those that are always redacted.
+"""`Redactor`: finds an application's own secrets, in addition to those that are always redacted.
 
-It finds e-mail addresses, phone numbers and the like, and own patterns with validators. A match
-whose validator fails with an error is redacted, and the error is reported once.
+It finds e-mail addresses, phone numbers and the like, and your own patterns, which may have
+validators. If a validator raises an error, the match is redacted and the error is reported once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from compact.secrets.credentials import Place
 
 Validator = Callable[[str], bool]
-"""Whether a matched text counts as a secret."""
+"""Decides whether a matched text is a secret."""
 _NAME = regex("[a-z][a-z0-9_]{0,63}")
 _MARK = regex("<REDACTED:[a-z0-9_]+>")
 
@@ -28,11 +28,11 @@ class Redactor:
     """Finds an application's own secrets in a text; immutable.
 
     `kinds` are kinds or groups of `secrets.personal`. `patterns` maps kinds to regular expressions
-    in RE2's syntax. A group named `value` is redacted, else the whole match. `validators` decide
-    for a pattern or kind whether a match counts.
+    in RE2's syntax. If a pattern has a group named `value`, only the group is redacted.
+    `validators` maps kinds to functions that decide whether a match counts.
 
     Raises:
-        InvalidArgument: a kind, a name, an expression or a validator is wrong; the text names it.
+        InvalidArgument: a kind, a name, an expression or a validator is wrong. The error names it.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Redactor:
         return bool(self._finders or self._patterns)
 
     def failing(self, tell: Callable[[Exception], None]) -> None:
-        """Report the first exception of each validator to the function. The first caller wins."""
+        """Report the first error of each validator to `tell`. Only the first call has an effect."""
         if self._validators:
             self._tell = self._tell or tell
 
     def places(self, text: str) -> Iterator[Place]:
-        """Places of the secrets, in no order. Already redacted text is left out."""
+        """Yield the places of the secrets, in no order. Redacted text is skipped."""
         if not self:
             return
         text = text.encode(errors="replace").decode()
@@ -124,4 +124,4 @@ def _compiled(name: str, expression: str) -> Any:  # noqa: ANN401 - RE2 has no t
 
 
 NOTHING_ELSE = Redactor()
-"""The default: finds nothing."""
+"""The default, which finds nothing."""

@@ -1,4 +1,4 @@
-"""Secrets in tables: values below a telling heading, in CSV, tab-separated and drawn tables."""
+"""Finds secrets in tables: values below a telling heading. Reads CSV, tabs and drawn tables."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from compact.secrets.secret_values import (
 )
 
 _ROWS = 1_000
-"""Most rows of a table that are searched."""
+"""At most this many rows of a table are searched."""
 _DRAWN = "|│┃║"
 _DELIMITED = tuple(
     re.compile(rf"(?m:^|[{mark}]{'+' * (mark == _DRAWN)}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)")
     for mark in (",", ";", "\t", _DRAWN)
 )
-"""A table cell, per separator."""
+"""Matches a cell of a table. One pattern for each separator."""
 _SPACED = re.compile(r"(?m:^ *| {2,})(\S+(?: \S+)*)")
-"""The same in a table with an underlined heading, or one in capitals."""
+"""A cell between spaces, in a table whose heading is underlined or in capitals."""
 _RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
 """A line between two rows."""
 _AROUND = " \t\"'`*\r_#"
@@ -35,7 +35,7 @@ _KINDS: tuple[tuple[str, frozenset[str], Check], ...] = (
     ("pin", frozenset(words_of("pin")), is_number),
     ("api_key", frozenset(words_of("key")), is_token),
 )
-"""Kind of a column, its headings, and the check of its values."""
+"""Each row: the kind of a column, its headings, and the check of its values."""
 _HEADINGS = "|".join(sorted(map(re.escape, set().union(*(names for _, names, _ in _KINDS)))))
 
 
@@ -49,7 +49,7 @@ def _columns(text: str, spots: Spots) -> Iterator[Place]:
 
 
 def _table(text: str, start: int) -> Generator[Place, None, int]:
-    """Secrets of the table with its heading at `start`; returns the table's end."""
+    """Yield the secrets of the table with its heading at `start`. Return the table's end."""
     end = _end(text, start)
     is_ruled = _RULED.match(text, end + 1) or text[start:end].isupper()
     for cells in (*_DELIMITED, *[_SPACED] * bool(is_ruled)):
@@ -93,7 +93,7 @@ _TOLD = (*_KINDS[0][1], "secret", "token", "api_key", "apikey")
 
 
 def _inserted(text: str, spots: Spots) -> Iterator[Place]:
-    """The secrets among the values that SQL inserts, by the names of their columns."""
+    """Yield the secrets among values that SQL inserts, by the names of their columns."""
     for spot in spots.of(text):
         if not (found := _INSERTS.match(text, spot)):
             continue
@@ -129,4 +129,4 @@ FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
     SecretFinder(r"(?i:insert\s)", partial(_inserted, spots=Spots(r"\binsert\s"))),
 )
-"""Of what stands in a column."""
+"""Finders of secrets in the columns of tables and of SQL."""

@@ -1,5 +1,5 @@
-"""The look of a credential's value, and of other values: placeholders, words, names in code, paths.
-`secrets.credentials` and its neighbours find the values.
+"""Checks what a value looks like: a credential, a placeholder, a word, a name in code, a path.
+`secrets.credentials` and its neighbours find the values that are checked here.
 """
 
 from __future__ import annotations
@@ -11,47 +11,47 @@ from collections.abc import Callable
 from itertools import pairwise
 
 _RANDOM_CHARACTERS = 8
-"""Least different characters of a generated value, and least length of a scrambled one."""
+"""Fewest different characters of a generated value, and fewest characters of a scrambled one."""
 _LEAST_CHANGES, _CHANGES = 4, 0.18
-"""Least changes between small letters, capitals and digits in a generated value, and their least
-share of its length. Lower numbers take names in code for keys, higher ones miss keys."""
+"""How often a generated value must change between small letters, capitals and digits: in total, and
+per character. Lower numbers mistake names in code for keys, higher ones miss keys."""
 _UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
-"""Least share of changes without small letters, of letters alone or a possible name in code, and of
-a possible path."""
+"""Fewest changes per character in a value without small letters, in a value of letters alone or a
+possible name in code, and in a possible path."""
 _KEY_LENGTH, _SHORT_KEY = 16, 8
-"""Least characters of a generated key, and of a shorter key or spoken password."""
+"""Fewest characters of a generated key, and of a token or a spoken password."""
 _PLACEHOLDER = re.compile(
     r"[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
     r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z]"
 )
-"""Beginning, in lower case, of a placeholder for a secret."""
+"""How a placeholder for a secret begins, in lower case."""
 _PLACEHOLDER_WORDS = (
     *("${", "$(", "{{", "***", "...", "…", "xxxx", "redacted", "example", "placeholder", "dummy"),
     *("fake", "mock", "sample", "your", "undefined", "environ", "getenv", "process.env"),
     *("secrets.", "vault:"),
 )
-"""Parts of a placeholder, or of a reference to the secret's source."""
+"""Texts inside placeholders, or inside references to the place a secret comes from."""
 _MAY_ASK = ("{", "todo", "change", "replace", "insert")
-"""Each match of the next pattern holds one of these; the pattern alone is slow."""
+"""Each match of `_ASKS` holds one of these texts. Searching for them first is faster."""
 _ASKS = re.compile(
     r"\{[a-z_][\w.]*\}|\btodo\b|change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)"
 )
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
-"""Counting or repeated characters: no issued key has them."""
+"""Characters that count up or repeat. No issued key has them."""
 _PLACE_NAMES = re.compile(
     r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|0x[0-9a-fA-F]+$|[A-Za-z]+/\d+\.|[\w-]{1,64}\.[a-z]{1,4}\d?$)"
 )
-"""A URL, a path or a file: a place, no secret."""
+"""A URL, a path or a file name: the name of a place, not a secret."""
 _FILE_NAME = re.compile(r"[\w.@+-]{1,128}\.[a-z]{1,7}\d?")
 _REFERENCE = re.compile(
     r"[A-Za-z_][a-z]*(?:[A-Z_][a-z0-9]*)+|[a-z]+(?:-[a-z0-9]+)+|"
     r"[A-Za-z_]\w*(?:\??(?:\.|->|::)[A-Za-z_]\w*)+",
 )
-"""camelCase, snake_case, kebab-case, or attributes: a name in code."""
+"""A name in code: camelCase, snake_case, kebab-case, or an attribute."""
 _DIGIT_INSIDE = re.compile(r"[A-Za-z]\d+[a-z]|\d[A-Za-z]+\d")
 _ATTRIBUTE = re.compile(r"\w+(?:\??(?:\.|->|::)[A-Za-z_]\w*)+")
 _RULES = re.compile(r"[a-z_]{2,32}(?::[\w,.-]+)?(?:\|[a-z_]{2,32}(?::[^|]{1,64})?)+")
-"""A form's rules for a value: `required|min:12`."""
+"""A form's rules for a value, such as `required|min:12`."""
 _WORD_PARTS = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|user|conf|value|input|str|arg|param|field|data|env|"
     r"default|opt|hash|sha\d|md5|base64|crypt|argon|char|int\d|utf|uuid|test",
@@ -72,7 +72,7 @@ _CODE_WORDS = frozenset(
     url user username utf uuid value var vault
     """.split()  # noqa: SIM905 - a table to read
 )
-"""One of these words makes an unquoted value a name in code."""
+"""An unquoted value that holds one of these words is a name in code."""
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _FOLLOWS = {
@@ -84,19 +84,19 @@ _FOLLOWS = {
     uabcdefgilmnprst vaeio waehinors xceipt yinps zae
     """.split()  # noqa: SIM905 - a table to read
 }
-"""A letter and its usual successors: 97 of 100 neighbours in words, 40 of 100 at random."""
+"""Letter → the letters that usually follow it: in 97% of the pairs in words, in 40% at random."""
 _UNUSUAL, _FEW_LETTERS = 3, 10
-"""Unusual pairs that make a value no word. A value of so few letters needs one more."""
+"""How many unusual pairs show that a value is no word; a value shorter than this needs one more."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _JOINED = re.compile(
     r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"
     r"|(?:[A-Z][a-z]+){2,}\d\d+"
 )
-"""Words and a number that somebody joined. Names in code seldom hold a two-digit number."""
+"""Words joined with a number. Names in code seldom hold a number of two digits."""
 _PHRASE = re.compile(
     r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
 )
-"""Four words or more."""
+"""At least four words, joined by `-`, `_` or `.`."""
 _HUMPS = re.compile("[A-Z]?[a-z]+|[A-Z]+")
 _VOWELS = frozenset("aeiouyAEIOUY")
 _PROSE = frozenset(
@@ -108,13 +108,13 @@ _PROSE = frozenset(
     blank weak strong missing given set updated changed forgot forgotten same again please show hide
     """.split()  # noqa: SIM905 - a table to read
 )
-"""One of these words makes several words a sentence about a password."""
+"""Several words with one of these are a sentence about a password, not a password."""
 _JOINTS = re.compile(r"[-_.+&]")
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
 _LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
-"""From this length a value with so many different characters, symbols and digits is jumbled,
-however seldom its kinds of characters change."""
+"""A value with at least this length and this many different characters, symbols and digits is
+jumbled, even if its kinds of characters seldom change."""
 _SYMBOL = re.compile(r"[^\w\s.:/-]")
 _RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
 _CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
@@ -132,29 +132,29 @@ _NO_PASSWORD = re.compile(
     r"^[^\w*!~]|^~/|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d{1,3}\.|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
     r"|\$\w\$|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])|^[A-Za-z]\w*[*+%]\d{1,3}$|\w\.\w+\+"
 )
-"""A reference, an address, a version, a share, a path, a date."""
+"""Shows that a value is no password: a reference, address, version, share, path or date."""
 Check = Callable[[str], bool]
 
 
 def anything(_: str) -> bool:
-    """Whatever stands there."""
+    """Accept every value."""
     return True
 
 
 def has_digit(value: str) -> bool:
-    """Whether a digit stands in it."""
+    """Whether the value holds a digit."""
     return _DIGIT.search(value) is not None
 
 
 def is_id(value: str) -> bool:
-    """Whether it may be an id or a checksum: a UUID, or plain hexadecimal."""
+    """Whether the value may be an id or a checksum: a UUID, or plain hexadecimal digits."""
     bare = value.removeprefix("0x")
     is_hex = len(bare) >= 20 and _HEX.fullmatch(bare) is not None
     return (is_hex or UUID.fullmatch(value) is not None) and len(set(value)) >= _RANDOM_CHARACTERS
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether it is a placeholder for a secret, or names the secret's source."""
+    """Whether the value is a placeholder for a secret, or says where the secret comes from."""
     head = value[:256].lower()  # further on, such words occur by chance, as in a picture
     return (
         _PLACEHOLDER.match(head) is not None
@@ -164,18 +164,18 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_filled(value: str) -> bool:
-    """Whether it is more than a placeholder."""
+    """Whether the value has more than four different characters and is not a placeholder."""
     return len(set(value)) > 4 and not is_placeholder(value)
 
 
 def _changes(value: str) -> int:
-    """How often small letters, capitals and digits stand side by side."""
+    """Count the changes between small letters, capitals and digits."""
     kinds = value.translate(_CLASSES)
     return sum(kinds.count(pair) for pair in ("aA", "Aa", "a0", "0a", "A0", "0A"))
 
 
 def is_scrambled(value: str) -> bool:
-    """Whether its letters are in an order unlike words and names in code."""
+    """Whether the letters follow each other as they do not in words and names in code."""
     if len(value) < _RANDOM_CHARACTERS or not (value.isascii() and value.isalnum()):
         return False
     pairs = [(a.lower(), b.lower()) for a, b in pairwise(value) if a.isupper() or b.islower()]
@@ -184,16 +184,14 @@ def is_scrambled(value: str) -> bool:
 
 
 def is_wordlike(value: str) -> bool:
-    """Whether it is a word, or a name in code made of words. Weak passwords are too."""
+    """Whether the value is a word or a name in code made of words. So are weak passwords."""
     is_word = value.isalpha() and (value[1:].islower() or value.isupper())
     is_name = not _DIGIT.search(value) and _REFERENCE.fullmatch(value) is not None
     return (is_word or is_name) and not is_scrambled(value)
 
 
 def is_jumbled(value: str) -> bool:
-    """Whether letters, digits and symbols alternate as in a generated password, and it is no
-    code.
-    """
+    """Whether letters, digits and symbols alternate as in a generated password, not as in code."""
     if len(value) < _LEAST_JUMBLED or len(set(value)) < _LEAST_KINDS:
         return False
     symbols = len(_SYMBOL.findall(value))
@@ -209,7 +207,7 @@ def is_jumbled(value: str) -> bool:
 
 
 def is_knotted(value: str) -> bool:
-    """Whether a value with a digit and both cases may be a made-up password."""
+    """Whether the value may be a made-up password: with a digit, small letters and capitals."""
     if len(value) < _LEAST_JUMBLED or _CODE_MARKS.search(value) or _CALL.match(value):
         return False
     is_mixed = _DIGIT.search(value) and value != value.lower() and value != value.upper()
@@ -217,12 +215,12 @@ def is_knotted(value: str) -> bool:
 
 
 def is_generated(value: str) -> bool:
-    """Whether it was generated: neither a word nor a name in code."""
+    """Whether the value was generated, and is neither a word nor a name in code."""
     return is_random(value) or is_scrambled(value) or is_jumbled(value)
 
 
 def is_issued(value: str) -> bool:
-    """Whether a generated value, and no word or counter, stands behind a vendor's prefix."""
+    """Whether a value with a vendor's prefix was generated, and is no word or counter."""
     if len(set(value)) < _RANDOM_CHARACTERS or _COUNTED.search(value) or not is_filled(value):
         return False
     share = _CHANGES if _SMALL.search(value) else _UPPER_CHANGES
@@ -249,7 +247,7 @@ def _changes_often(value: str) -> bool:
 
 
 def _is_name(value: str) -> bool:
-    """A possible name in code has no digits inside its words."""
+    """Whether the value may be a name in code. Its words have no digits inside."""
     return _REFERENCE.fullmatch(value) is not None and not _DIGIT_INSIDE.search(value)
 
 
@@ -258,7 +256,7 @@ def _has_code_word(value: str) -> bool:
 
 
 def is_tangled(value: str) -> bool:
-    """Whether letters of both cases are mixed as in no name in code: capitals outside of words."""
+    """Whether small letters and capitals are mixed as they are not in a name in code."""
     humps = _HUMPS.findall(value)
     if not (8 <= len(value) == sum(map(len, humps))) or len(humps) < 4:
         return False
@@ -266,8 +264,8 @@ def is_tangled(value: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Whether a quoted value behind an explicit name is a secret: no placeholder, place, form rule
-    or plain words.
+    """Whether a quoted value after an explicit name is a secret. Placeholders, places, a form's
+    rules and plain words are not.
     """
     if value.isdigit():
         return len(value) >= 6 and not _COUNTED.search(value) and is_filled(value)
@@ -288,7 +286,7 @@ def _is_place(value: str) -> bool:
 
 
 def is_bare_password(value: str) -> bool:
-    """`is_password` of an unquoted value: it may be a name in code, or end a sentence."""
+    """Like `is_password`, for an unquoted value. It may be a name in code, or end a sentence."""
     if _is_bare(value):
         return True
     is_joined = len(_JOINTS.findall(value)) > 1 and not _ATTRIBUTE.fullmatch(value)
@@ -309,7 +307,7 @@ def _is_bare(value: str) -> bool:
 
 
 def is_secret(value: str) -> bool:
-    """`is_bare_password` of a token or key, which is no counter and no mere id."""
+    """Whether the value of a token or key is a secret. Counters and plain ids are not."""
     if (
         _COUNTED.search(value)
         or UUID.fullmatch(value)
@@ -320,13 +318,13 @@ def is_secret(value: str) -> bool:
 
 
 def is_token(value: str) -> bool:
-    """`is_secret` where lists and texts have tokens, and ids of them, too."""
+    """Like `is_secret`, but not for short values: in lists and texts they may be ids of tokens."""
     return len(value) >= _SHORT_KEY and is_secret(value)
 
 
 def is_set_password(value: str) -> bool:
-    """`is_bare_password` of a shell variable's value, which may be plain words, except words of
-    code.
+    """Like `is_bare_password`, for the value of a shell variable. Ordinary words count as a
+    password here, words of code do not.
     """
     if is_bare_password(value):
         return True
@@ -337,7 +335,7 @@ def is_set_password(value: str) -> bool:
 
 
 def is_spaced_password(value: str, *, is_set: bool) -> bool:
-    """Whether words in quotes are a password, and no rule of a form about one."""
+    """Whether several words in quotes are a password, and not a form's rule about passwords."""
     words = value.split()
     if not 1 < len(words) <= 5 or not is_filled(value):
         return False
@@ -351,8 +349,8 @@ def is_spaced_password(value: str, *, is_set: bool) -> bool:
 
 
 def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
-    """Whether it can only be a password, and no name with a number. The telling name is weak: it
-    may be the end of another name or word.
+    """Whether the value after a weak name can only be a password, and not a name with a number. A
+    weak name, such as `pass`, may be the end of another name or word.
     """
     is_joined = _JOINED.fullmatch(value) is not None
     is_name = _is_name(value) and not (is_joined or is_tangled(value))
@@ -362,26 +360,26 @@ def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
 
 
 def is_spoken_password(value: str) -> bool:
-    """`is_bare_password` behind a name without an assignment."""
+    """Like `is_bare_password`, for a value after a name without an assignment."""
     is_strong = _DIGIT.search(value) and _SMALL.search(value) and len(value) >= _SHORT_KEY
     return bool(is_strong or _JOINED.fullmatch(value)) and is_bare_password(value)
 
 
 def is_passwordlike(value: str) -> bool:
-    """Whether it has letters, a digit and a symbol like a made-up password, and is no code."""
+    """Whether letters, a digit and a symbol are mixed as in a made-up password, not as in code."""
     if not 8 <= len(value) <= 64 or not _DIGIT.search(value) or not _MARKED.search(value):
         return False
     return _names_nothing(value) and sum(map(str.isalpha, value)) > 3
 
 
 def is_made_up(value: str) -> bool:
-    """`is_passwordlike` with both cases and a word: a password wherever it stands."""
+    """Like `is_passwordlike`, but also with both cases and a word: a password in any context."""
     is_mixed = value != value.lower() and value != value.upper()
     return is_mixed and _MADE_UP.fullmatch(value) is not None and is_passwordlike(value)
 
 
 def is_passphrase_like(value: str) -> bool:
-    """`is_passwordlike` near a telling word: also words and numbers with joints between."""
+    """Like `is_passwordlike`, near a telling word. Here words joined with numbers count too."""
     if is_passwordlike(value):
         return True
     if len(value) < 8 or not _names_nothing(value) or _HEX.fullmatch(value):
@@ -392,18 +390,18 @@ def is_passphrase_like(value: str) -> bool:
 
 
 def is_generated_key(value: str) -> bool:
-    """Whether it is a long generated key, and no id or checksum."""
+    """Whether the value is a long generated key, and not an id or a checksum."""
     is_long = len(value) >= 20 and not _HEX.fullmatch(value)
     return is_long and is_random(value) and _names_nothing(value)
 
 
 def is_number(value: str) -> bool:
-    """Whether it is a number that a person types in."""
+    """Whether the value is a number of 4 to 8 digits, as people type in."""
     return value.isdigit() and 4 <= len(value) <= 8
 
 
 def is_joined(value: str) -> bool:
-    """Whether it is a made-up password, joined words and a number, or a long key."""
+    """Whether the value is a made-up password, words joined with a number, or a long key."""
     if is_passwordlike(value) or is_long_key(value):
         return True
     is_mixed = value != value.lower() and value != value.upper()
@@ -411,18 +409,18 @@ def is_joined(value: str) -> bool:
 
 
 def is_class_name(value: str) -> bool:
-    """Whether it is mostly words in title case: `Sam2VideoSession`."""
+    """Whether the value is mostly words in title case, such as `Sam2VideoSession`."""
     words = (x for x in _PARTS.findall(value) if len(x) > 2 and x.istitle())
     return 2 * sum(map(len, words)) > len(value)
 
 
 def is_file_name(value: str) -> bool:
-    """Whether it ends like a file name, even if the rest was generated."""
+    """Whether the value ends like a file name, even if the rest was generated."""
     return _FILE_NAME.fullmatch(value) is not None
 
 
 def is_dense(value: str) -> bool:
-    """Whether it is base64 whose letters and digits change more than in a path with slashes."""
+    """Whether the value is base64 whose letters and digits change more often than in a path."""
     kinds = value.rstrip("=").translate(_CLASSES)
     if len(value) < _LONG or not set("aA0+/_-").issuperset(kinds) or kinds.count("aA") <= 2:
         return False
@@ -430,7 +428,7 @@ def is_dense(value: str) -> bool:
 
 
 def is_long_key(value: str) -> bool:
-    """`is_generated_key` of a key longer than ids."""
+    """Like `is_generated_key`, for keys that are longer than ids."""
     return len(value) >= _LONG and is_generated_key(value)
 
 
@@ -441,26 +439,26 @@ def _names_nothing(value: str) -> bool:
 
 
 def is_url_password(value: str) -> bool:
-    """Whether it is more than a port or a word that stands for a password."""
+    """Whether the value is a real password, and not a port or a word such as `password`."""
     if value.lower() in _COMMON or (value.isdigit() and len(value) <= 5):
         return False
     return not is_placeholder(value) and len(set(value)) > 2
 
 
 def is_phrase(value: str) -> bool:
-    """Whether it is three words or more that form no sentence."""
+    """Whether the value is 3 to 12 words that form no sentence."""
     words = value.replace("-", " ").split()
     return 3 <= len(words) <= 12 and all(map(str.isalpha, words)) and _PROSE.isdisjoint(words)
 
 
 def is_pair(value: str) -> bool:
-    """Whether a command's `name:password` is one, and no host with a path, no user and group."""
+    """Whether the value is `name:password`, and not a host with a path or a user and group."""
     name, _, password = value.partition(":")
     return is_url_password(password) and name != password and password[0] not in "/\\"
 
 
 def _plain(value: str) -> bytes:
-    """The decoded base64; empty if it is none."""
+    """Decode base64. Return empty bytes if the value is not base64."""
     try:
         bare = value.replace("-", "+").replace("_", "/").rstrip("=")
         return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
@@ -469,50 +467,50 @@ def _plain(value: str) -> bytes:
 
 
 def is_basic(value: str) -> bool:
-    """Whether it decodes to a name and a password."""
+    """Whether the value is the base64 of `name:password`."""
     pair = _plain(value)
     name, colon, password = pair.partition(b":")
     return bool(colon and name and password) and pair.isascii() and pair.decode().isprintable()
 
 
 def is_smtp(value: str) -> bool:
-    """Whether it decodes to a name and a password as mail servers get them."""
+    """Whether the value is the base64 of a name and a password as mail servers get them."""
     said = _plain(value)
     return said.count(b"\0") >= 2 and said.isascii()
 
 
 def is_jwt(value: str) -> bool:
-    """Whether its head names an algorithm, or its second part is JSON too."""
+    """Whether the head of a JSON web token names an algorithm, or its second part is JSON too."""
     head, _, rest = value.partition(".")
     return rest.startswith("eyJ") or b'"alg"' in _plain(head)
 
 
 def is_coded_key(value: str) -> bool:
-    """Whether it is the base64 of a private key."""
+    """Whether the value is the base64 of a private key."""
     return b"PRIVATE KEY" in _plain(value[:64])
 
 
 def is_coded(value: str) -> bool:
-    """Whether it is base64 of a made-up password, or of JSON with one or a generated key."""
+    """Whether the value is base64 of a made-up password, or of JSON with a password or a key."""
     plain = _plain(value)
     said = plain.decode().split('"') if plain.isascii() else []
     return any(is_made_up(x) or (len(said) > 1 and is_generated_key(x)) for x in said)
 
 
 def is_hash(value: str) -> bool:
-    """Whether it may be a password's checksum: long, with many different characters."""
+    """Whether the value may be a password's checksum: it has many different characters."""
     return len(set(value)) >= _RANDOM_CHARACTERS and is_filled(value)
 
 
 def is_session(value: str) -> bool:
-    """Whether it was generated: random, scrambled, or a checksum."""
+    """Whether the value was generated, and is not a UUID."""
     bare = value.replace("%", "")
     is_made = is_random(bare) or (len(bare) >= _KEY_LENGTH and is_scrambled(bare))
     return is_made and not UUID.fullmatch(value)
 
 
 def is_header(value: str) -> bool:
-    """Whether it is a secret in an Authorization header."""
+    """Whether the value in an Authorization header is a secret."""
     is_mixed = has_digit(value) and any(x.isascii() and x.isalpha() for x in value)
     is_name = _REFERENCE.fullmatch(value) and not is_generated(value)
     return bool(is_mixed) and is_filled(value) and not is_name

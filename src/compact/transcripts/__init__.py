@@ -2,6 +2,6 @@
 
 `reading.read` recognizes the format by the content and returns a `transcript.Transcript`.
 `writing.write` writes messages back, for formats that can be written. `table` lists the formats.
-Programs that need code have a module of their own, the others a row in `shapes`. The wire formats
+Programs that need code have a module of their own. Others have a row in `shapes`. The wire formats
 of single messages are in `messages.formats`.
 """

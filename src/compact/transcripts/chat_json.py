@@ -2,12 +2,12 @@
 
 The shapes: a JSON list of messages; an object with `messages` (and `tools`, `system`), as in a
 request body; a request body of the Responses API with `input` (and `tools`, `instructions`); JSON
-Lines of messages; JSON Lines of such objects. Messages are in any wire format. Where they do not
-show which, a system prompt beside them means Anthropic's.
+Lines of messages; JSON Lines of such objects. Messages are in any wire format. If they do not show
+which, a system prompt in the field `system` means Anthropic's.
 
-These files are input for a provider, so their tool calls must be valid. Refused are a result
-without an earlier call, a call id that is used again while it is open, and a second answer to a
-call.
+These files are input for a provider, so their tool calls must be valid. These are refused: a result
+without an earlier call, a call id that is used again before its result came, and a second result of
+a call.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ NAME = "chat"
 _ITEM_TYPES = frozenset(
     ("reasoning", "item_reference", "mcp_list_tools", *COMPACTIONS, *OUTPUT_OF.values())
 )
-"""Types of Responses API items that are no messages. Types of hosted tools end in `_call`."""
+"""Types of Responses API items that are not messages. Those of hosted tools end in `_call`."""
 _ITEMS = ("messages", "input", "output", "items")
-"""Keys for an object's messages. All but the first are the Responses API's."""
+"""Keys for an object's messages. All but the first belong to the Responses API."""
 _SYSTEM = ("system", "instructions")
-"""Keys for a system prompt beside the messages: Anthropic's, the Responses API's."""
+"""Keys for a system prompt in a separate field: of Anthropic, and of the Responses API."""
 _SYSTEM_ID = "m0"
-"""A system prompt beside the messages becomes the first message. Ids are positions."""
+"""A system prompt in a separate field becomes the first message. Message ids are positions."""
 _INDENT = regex(rb"\s*[\[{]\r?\n( *)")
 
 Item = tuple[int | None, Any]
-"""A message's dictionary and its line, where the file has lines."""
+"""The line of a message, or None, and the message's dictionary."""
 
 
 def recognizes(document: Document) -> bool:
@@ -56,10 +56,10 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file. These files have no boundaries, so `active` changes nothing.
+    """Read one conversation. These files have no boundaries, so `active` changes nothing.
 
     Raises:
-        InvalidTranscript: naming the line or the message's path.
+        InvalidTranscript: names the line or the message's path.
     """
     if isinstance(document, JsonValue) and isinstance(document.value, list):
         container = Container("list", indent=_indent(document.data), original=document.data)
@@ -70,7 +70,7 @@ def read(
 
 
 def render(transcript: Transcript, messages: Sequence[Message]) -> str:
-    """The messages in the container's shape and wire format."""
+    """Write the messages in the container's shape and wire format."""
     container = transcript.container
     fields = dict(container.fields)
     if transcript.format == NAME and (beside := _system_at(fields)):
@@ -105,17 +105,17 @@ def _is_conversation(value: object) -> bool:
 
 
 def _items_at(value: Mapping[str, Any]) -> str:
-    """The key of an object's messages."""
+    """Return the key of an object's messages."""
     return next((key for key in _ITEMS if key in value), _ITEMS[0])
 
 
 def _system_at(fields: Mapping[str, Any]) -> str | None:
-    """The key of a system prompt beside the messages."""
+    """Return the key of a system prompt in a separate field."""
     return next((key for key in _SYSTEM if fields.get(key) is not None), None)
 
 
 def titles(document: Document) -> list[str | None]:
-    """The conversations' titles, in their order."""
+    """Return the conversations' titles, in order."""
     if not _is_conversation(document.rows[0][1]):
         return [None]
     values = (value if isinstance(value, dict) else {} for _, value in document.rows)
@@ -128,7 +128,7 @@ def _indent(data: bytes) -> int | None:
 
 
 def _read_object(document: Document, conversation: int | None) -> Transcript:
-    """One object of a file: the only one, or one of JSON Lines."""
+    """Read one object of a file: the only one, or one of JSON Lines."""
     line, value = choose(
         document.rows, conversation, source=document.source, titles=lambda: titles(document)
     )
@@ -183,7 +183,7 @@ def _add(found: Collected, wire: WireFormat, raw: Any, place: str, line: int | N
 
 
 def _format_of(raws: Sequence[Any], fields: Mapping[str, Any], source: str) -> WireFormat:
-    """The wire format of the messages, or of what stands beside them where they do not show it."""
+    """Return the wire format of the messages. If they do not show it, other fields decide."""
     if _items_at(fields) == "input":
         try:
             refuse_server_state({**fields, "input": raws})
@@ -203,7 +203,7 @@ def _tools(value: object, source: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _without_system(messages: Sequence[Message], given: object) -> tuple[Any, list[Message]]:
-    """The system prompt for the place beside the messages, and the messages without it."""
+    """Return the system prompt for its separate field, and the messages without it."""
     for message in messages:
         if message.id == _SYSTEM_ID:
             system = message.text if message.edited else given
@@ -220,9 +220,9 @@ def _check_calls(found: Collected, places: Sequence[tuple[int, int | None]], key
 
 
 def _broken_calls(messages: Sequence[Message]) -> Iterator[tuple[int, str]]:
-    """Indexes of messages with invalid calls or results, and the reason.
+    """Yield the indexes of messages with invalid calls or results, and the reasons.
 
-    The deprecated functions have no ids. Their names may be used again.
+    Calls of the deprecated functions have no ids: their names may be used again.
     """
     waiting: set[str] = set()
     answered: set[str] = set()

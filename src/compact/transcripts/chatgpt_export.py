@@ -1,18 +1,18 @@
-"""The `conversations.json` of a ChatGPT account's export: a list of conversations. Each is a tree,
-`{title, mapping: {id: {message, parent, children}}, current_node}`.
+"""Reads the `conversations.json` of a ChatGPT account's export: a list of conversations. Each is a
+tree, `{title, mapping: {id: {message, parent, children}}, current_node}`.
 
 Decisions:
 
 - The branch that ends in `current_node` is the conversation. Messages of other branches (edited
-  prompts, repeated replies) are left out, counted.
-- A message to a tool (`recipient`) is a call. The tool's messages behind it are its results. These
+  prompts, repeated replies) are left out, and counted.
+- A message to a tool (`recipient`) is a call. The tool's messages after it are its results. These
   files have no ids for calls: a result answers the oldest waiting call to the tool, else the call
   just before.
-- Reasoning (`thoughts`) belongs to the reply behind it.
-- What the person set for all conversations (`user_editable_context`) and what was remembered of
-  them (`model_editable_context`) are system messages. Other hidden messages of the role `user` are
-  `injected`. Messages without contents are left out, counted.
-- The export has only the names of pictures, sound and files: they stand in brackets, counted.
+- Reasoning (`thoughts`) belongs to the reply after it.
+- What the user set for all conversations (`user_editable_context`) and what the model remembered
+  (`model_editable_context`) are system messages. Other hidden messages of the role `user` are
+  `injected`. Messages without contents are left out, and counted.
+- The export has only the names of pictures, sound and files: shown in brackets, and counted.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NAME = "chatgpt_export"
 _SET_FOR_ALL = ("user_editable_context", "model_editable_context")
 """Content types that apply to all conversations of the account."""
 _ABOUT = ("about_user_message", "about_model_message")
-"""Where older messages keep such contents."""
+"""Keys under which older messages keep custom instructions."""
 _CONTEXT = ("user_profile", "user_instructions", "model_set_context", "repository", "repo_summary")
-"""Where such contents keep their texts."""
+"""Keys for the texts of contents that apply to all conversations."""
 
 
 def recognizes(document: Document) -> bool:
@@ -44,7 +44,7 @@ def recognizes(document: Document) -> bool:
 
 
 def titles(document: Document) -> list[str | None]:
-    """The conversations' titles, in their order."""
+    """Return the conversations' titles, in order."""
     values = values_of(document)
     return [text_or(value.get("title")) if isinstance(value, dict) else None for value in values]
 
@@ -52,10 +52,10 @@ def titles(document: Document) -> list[str | None]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file: the branch that was shown last. `active` changes nothing.
+    """Read one conversation of the file: the branch that was shown last. `active` changes nothing.
 
     Raises:
-        InvalidTranscript: naming the node that is wrong.
+        InvalidTranscript: names the wrong node.
     """
     values = values_of(document)
     value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
@@ -91,7 +91,7 @@ class _Tree:
     mapping: Mapping[str, Any]
 
     def path(self, current: object) -> list[str]:
-        """The nodes from the root to the current one, or to the newest leaf.
+        """Return the nodes from the root to the current one, or to the newest leaf.
 
         Raises:
             InvalidTranscript: a node is no object, or is its own ancestor.
@@ -119,7 +119,7 @@ class _Tree:
         return time if isinstance(time, int | float) else 0.0
 
     def notes(self, path: Sequence[str]) -> tuple[str, ...]:
-        """How many messages are in other branches."""
+        """Say how many messages are in other branches."""
         shown = set(path)
         others = sum(
             isinstance(node.get("message"), dict) and name not in shown
@@ -135,7 +135,7 @@ class _ShownBranch(Paired):
     _thoughts: list[Part] = field(default_factory=list)
     """Reasoning that waits for its reply."""
     _thinking: list[Row] = field(default_factory=list)
-    """The messages of that reasoning."""
+    """The messages that hold this reasoning."""
 
     def take(self, name: str, node: Row) -> None:
         """Take one node.
@@ -201,7 +201,7 @@ class _ShownBranch(Paired):
             self._say("user", [Text(text)], message, time)
 
     def finish(self) -> None:
-        """Reasoning without a reply becomes a message of its own."""
+        """Add reasoning that got no reply as a message of its own."""
         if self._thoughts:
             last = self._thinking.pop()
             self._say("assistant", [], last, time_of(last.get("create_time")))
@@ -224,8 +224,8 @@ class _ShownBranch(Paired):
         return is_tool and message["author"]["role"] == "assistant"
 
     def _result(self, kind: str, text: str, message: Row, time: datetime | None) -> None:
-        """A tool's message: the result of the waiting call to it, or a further result of the last
-        call.
+        """Add a tool's message as the result of the waiting call to the tool, or as a further
+        result of the last call.
         """
         call = self.waiting_call(message["author"].get("name")) or self.last_call()
         result = ToolResult("", text, is_error=kind == "system_error")
@@ -251,7 +251,7 @@ class _ShownBranch(Paired):
         return write_json(rest) if any(rest.values()) else ""
 
     def _part(self, part: object) -> str:
-        """The text of a part, or a text in place of a picture, a sound or a file."""
+        """Return the text of a part, or a placeholder for a picture, a sound or a file."""
         if isinstance(part, str) or not isinstance(part, dict):
             return part if isinstance(part, str) else write_json(part)
         if isinstance(text := part.get("text"), str):

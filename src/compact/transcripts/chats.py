@@ -1,8 +1,8 @@
 """Reads the tables `conversations` and `messages` of an older assistant's SQLite database.
-`transcripts.sqlite_chats` makes messages of the rows.
+`transcripts.sqlite_chats` turns the rows into messages.
 
-SQLite opens only a copy. So no file appears beside the original, and the newest rows in its log are
-read too.
+SQLite opens only a copy, so no file appears next to the original. The newest rows, which may still
+be in the database's log, are read too.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ BESIDE = ("-wal", "-journal")
 """Suffixes of files that belong to a database."""
 _TABLES = ("conversations", "messages")
 _LINKS = ("conversation_id", "conversationid", "conv_id", "chat_id", "thread_id", "session_id")
-"""Columns for the id of a message's conversation."""
+"""Columns that may hold the id of a message's conversation."""
 _KEYS = ("id", "conversation_id", "uuid")
-"""Columns for a conversation's id."""
+"""Columns that may hold a conversation's id."""
 
 Cells = dict[str, Any]
 
 
 def conversations(data: bytes, beside: Mapping[str, bytes], source: str) -> list[Cells]:
-    """All conversations as `{"conversation": row, "messages": rows}`, in the order of the tables.
+    """Return all conversations as `{"conversation": row, "messages": rows}`, in table order.
     Messages whose conversation has no row come last, grouped by its id.
 
     Raises:
@@ -76,7 +76,7 @@ def _read(db: apsw.Connection, source: str) -> list[Cells]:
 
 
 def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
-    """The logs of the program `llm`. Each of its rows has a prompt and a response."""
+    """Read the logs of the program `llm`. Each of its rows has a prompt and a response."""
     listed = (
         db.execute("SELECT id, name, model FROM conversations") if "conversations" in names else ()
     )
@@ -130,11 +130,11 @@ _LLM_BESIDE = {
         for name in ("system", "prompt")
     },
 }
-"""Table of `llm` with further data of a response → its query."""
+"""A table in which `llm` keeps more about its responses → the query for the table."""
 
 
 def _rows(db: apsw.Connection, sql: str) -> Iterator[Cells]:
-    """The rows of a query by lower-case column name."""
+    """Yield the rows of a query, by lower-case column names."""
     cursor = db.execute(sql)
     names: list[str] = []
     for row in cursor:
@@ -143,10 +143,10 @@ def _rows(db: apsw.Connection, sql: str) -> Iterator[Cells]:
 
 
 def _column(rows: list[Cells], names: tuple[str, ...], table: str, source: str) -> str:
-    """The first of these columns that the rows have.
+    """Return the first of these columns that the rows have.
 
     Raises:
-        InvalidTranscript: they have none.
+        InvalidTranscript: the rows have none of them.
     """
     if not rows:
         return names[0]

@@ -1,20 +1,21 @@
-"""Claude Code sessions: JSON Lines of events. The `user` and `assistant` rows are the conversation.
+"""Reads Claude Code sessions: JSON Lines of events. The conversation is in the `user` and
+`assistant` rows.
 
 Decisions:
 
 - Rows come in log order. An edited or rewound prompt branches the log (`parentUuid`). Every branch
   is kept. A row with a known `uuid` is a retry and left out.
-- Neighbouring rows of one reply (same `message.id`) are one message. So are rows that go on after
-  the result of one of several parallel calls: a provider wants the calls together. Other pieces
-  with results between them stay apart and share a `reply_id`. Parts keep the row's block as `raw`,
-  so that a writer finds the row again.
+- Neighbouring rows of one reply (same `message.id`) are one message. So are rows of a reply that
+  continues after the result of one of several parallel calls: a provider wants the calls together.
+  Other pieces with results between them stay apart and share a `reply_id`. Parts keep the row's
+  block as `raw`, so that a writer finds the row again.
 - `isMeta` rows are `injected`. Sidechain rows belong to a sub-agent and are left out, unless the
   file has nothing else. Rows that the tool wrote in the assistant's name (`<synthetic>`: an API
   error, "No response requested.") are left out.
-- An earlier summary (`isCompactSummary`) is a checkpoint where no message stands before it.
-  Otherwise it is left out: compact summarizes originals, not summaries.
-- A prompt that was typed while the model worked is a message of the person (`claude_code_queue`).
-  The person's answers to the tool's questions (`toolUseResult`) become the message's `said`.
+- An earlier summary (`isCompactSummary`) is a checkpoint if no message comes before it. Otherwise
+  it is left out: compact summarizes originals, not summaries.
+- A prompt that the user typed while the model worked is a user message (`claude_code_queue`). The
+  user's answers to the tool's questions (`toolUseResult`) become the message's `said`.
 - `active` starts at the last boundary, with its summary as a checkpoint.
 
 `claude_code_writing` writes such files.
@@ -50,10 +51,10 @@ _OTHER_EVENTS = frozenset(
     ("queue-operation", "attachment", "custom-title", "ai-title", "last-prompt")
 )
 _SPOKEN = ("user", "assistant")
-"""Types of message rows."""
+"""Types of rows that hold messages."""
 _SYNTHETIC = "<synthetic>"
 _OTHERS = "mcp__"
-"""Prefix of the names of tools that are not the program's own."""
+"""How the names of tools begin that are not the program's own."""
 _INJECTED = MessageMetadata(source="injected")
 _CHECKPOINT = MessageMetadata(source="checkpoint")
 _PERSON = MessageMetadata(source="person")
@@ -68,10 +69,10 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation.
+    """Read the file's one conversation.
 
     Raises:
-        InvalidTranscript: naming the line of a row that is no event or holds no valid message.
+        InvalidTranscript: names the line of a row that is no event or holds no valid message.
     """
     log = _Log(document.source)
     rows = log.checked(document.rows, has_type, "an event with a type")
@@ -114,7 +115,7 @@ def _is_side(row: Row) -> bool:
 
 
 def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
-    """The session's last title. `summary` rows at the head may belong to other sessions."""
+    """Return the session's last title. The first `summary` rows may belong to other sessions."""
     title: str | None = None
     uuids = {row["uuid"] for _, row in rows if isinstance(row.get("uuid"), str)}
     for _, row in rows:
@@ -126,7 +127,7 @@ def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
 
 
 def _last_of(rows: list[tuple[int, dict[str, Any]]], key: str) -> str | None:
-    """The last text under this key."""
+    """Return the last text under this key."""
     values = (row.get(key) for _, row in reversed(rows))
     return next((each for each in values if isinstance(each, str)), None)
 
@@ -138,7 +139,7 @@ class _Log(Collected):
     _seen: set[str] = field(default_factory=set)
     _reply: list[tuple[int, Row]] = field(default_factory=list)
     _later: list[Message] = field(default_factory=list)
-    """Results that came before the rest of the reply with their calls."""
+    """Results that came before the rest of the reply that made the calls."""
     _has_originals: bool = False
     takes_sidechain: bool = False
     """Whether the file is a sub-agent's own. Then sidechain rows are its conversation."""
@@ -180,7 +181,7 @@ class _Log(Collected):
             self.rows[message.id] = (row,)
 
     def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:
-        """Make one message of the rows of the open reply."""
+        """Turn the rows of the open reply into one message."""
         if not self._reply:
             return
         message = self._message(self._reply)
@@ -195,8 +196,8 @@ class _Log(Collected):
         self._reply, self._later = [], []
 
     def _refusals(self, message: Message) -> tuple[PersonWords, ...]:
-        """The person's reasons for refusals, from results of the program's own tools. Errors of
-        other tools may only look like a refusal.
+        """Return the user's reasons for refusals, from results of the program's own tools. Errors
+        of other tools may only look like a refusal.
         """
         refusals = [
             replace(words, call_id=result.call_id)
@@ -227,7 +228,7 @@ class _Log(Collected):
         return bool(last and last == message.get("id"))
 
     def _reopened(self, message: dict[str, Any]) -> bool:
-        """Whether the row continues the last reply, whose calls wait. Opens it again."""
+        """Reopen the last reply if the row continues it while a call waits. Say whether it does."""
         at = len(self.messages) - 1
         while at > 0 and self.messages[at].tool_results:
             at -= 1
@@ -260,7 +261,7 @@ def _is_by_a_program(row: Row) -> bool:
 
 
 def _answers_in(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
-    """A person's answers, as recorded beside the row's one result."""
+    """Return the user's answers that are recorded with the row's only result."""
     blocks = message.get("content")
     if not isinstance(recorded, dict) or not isinstance(blocks, list) or len(blocks) != 1:
         return ()
@@ -270,7 +271,7 @@ def _answers_in(recorded: object, message: dict[str, Any]) -> tuple[PersonWords,
 
 
 def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The message of a reply's rows. The last row's usage counts."""
+    """Join the messages of a reply's rows into one. The last row's usage counts."""
     if len(messages) == 1:
         return messages[0]
     blocks: list[Any] = []

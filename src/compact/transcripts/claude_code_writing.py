@@ -1,13 +1,12 @@
 """Writes Claude Code sessions: a complete new file in Claude Code's format.
 
-A `compact_boundary` row, one summary row, then the kept rows in log order with their uuids, as one
-chain of parents, without progress, snapshots and raw results. The output depends on the input only:
-new uuids are made from the content, and the boundary has the time of the last kept row. Without a
-summary there is no boundary.
+The file has a `compact_boundary` row and one summary row. Then come the kept rows in log order with
+their uuids, as one chain of parents, without progress, snapshots and raw results. The output
+depends on the input only: new uuids are made from the content, and the boundary has the time of the
+last kept row. Without a summary there is no boundary.
 
-The boundary has the shape of boundaries in real sessions. Nobody has tried to resume such a file.
-In this shape the summary comes directly after the boundary, so kept messages from before it come
-after it.
+The boundary has the shape of boundaries in real sessions: the summary comes directly after it, and
+all kept messages come after the summary. Nobody has tried to resume such a file.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ _WRITER = Anthropic()
 
 
 def render(transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int) -> str:
-    """The messages as Claude Code JSON Lines.
+    """Write the messages as Claude Code JSON Lines.
 
-    `pre_tokens` are the tokens of the context before compression, for the boundary row. Several
+    `pre_tokens` says how many tokens the context had before, for the boundary row. Several
     checkpoints become one summary row, with an empty line between their texts.
     """
     checkpoints = [m for m in messages if m.metadata.source == "checkpoint"]
@@ -54,7 +53,7 @@ def render(transcript: Transcript, messages: Sequence[Message], *, pre_tokens: i
 
 
 def _template(transcript: Transcript, kept: Sequence[Message]) -> tuple[Row, str]:
-    """The common keys of the session's rows, and the time of the last kept row."""
+    """Return the common keys of the session's rows, and the time of the last kept row."""
     for message in reversed(kept):
         rows = transcript.rows.get(message.id)
         if rows:
@@ -142,14 +141,14 @@ class _File:
         self.written.append(row)
 
     def _new_uuid(self, kind: str, text: str) -> str:
-        """Made from content and place: the same input gives the same bytes."""
+        """Make a uuid from content and place, so that the same input gives the same bytes."""
         place = f"{self.template.get('sessionId')}/{kind}/{len(self.written)}"
         digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         return str(uuid.uuid5(_NAMESPACE, f"{place}/{digest}"))
 
 
 def _edited(message: Message, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The rows of an edited message with their remaining blocks. Rows without any are left out."""
+    """Yield the rows of an edited message with their remaining blocks, if they have any."""
     if isinstance(message.content, str):
         yield {**rows[0], "message": {**rows[0]["message"], "content": message.content}}
         return
@@ -161,7 +160,7 @@ def _edited(message: Message, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _parts_by_row(parts: Sequence[Part], rows: Sequence[Row]) -> list[list[Part]]:
-    """The parts of each row, matched by their blocks. A new part goes with the part before it."""
+    """Return each row's parts, matched by their blocks. A new part goes with the one before it."""
     contents = (row["message"].get("content") for row in rows)
     blocks = [
         (index, block)

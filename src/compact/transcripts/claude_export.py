@@ -1,15 +1,15 @@
-"""The `conversations.json` of a Claude account's export: a list of conversations, `{uuid, name,
+"""Reads the `conversations.json` of a Claude account's export: a list of `{uuid, name,
 chat_messages: [{sender, content: [{type, …}], text, attachments, files}]}`.
 
 Decisions:
 
-- A reply has its calls and their results in one content. They become replies and tool messages in
+- A reply holds its calls and their results in one content. They become replies and tool messages in
   the same order. A result without an id answers the oldest waiting call to its tool.
-- The text of an attachment becomes a message behind the person's, `injected`. Other files have only
-  names: these stand in brackets, counted.
-- Where messages name their parents, the branch of the current message (else of the last one) is the
-  conversation. Messages of other branches are left out, counted.
-- `text` repeats `content`. It is read only where there is no content.
+- The text of an attachment becomes an `injected` message after the user's. Of other files, only the
+  names are there: they are shown in brackets, and counted.
+- If messages name their parents, the conversation is the branch of the current message (else of the
+  last one). Messages of other branches are left out, and counted.
+- `text` repeats `content`. It is read only if there is no content.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def recognizes(document: Document) -> bool:
 
 
 def titles(document: Document) -> list[str | None]:
-    """The conversations' names, in their order."""
+    """Return the conversations' names, in order."""
     values = values_of(document)
     return [text_or(value.get("name")) if isinstance(value, dict) else None for value in values]
 
@@ -44,10 +44,10 @@ def titles(document: Document) -> list[str | None]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file. These files have no boundaries, so `active` changes nothing.
+    """Read one conversation. These files have no boundaries, so `active` changes nothing.
 
     Raises:
-        InvalidTranscript: naming the message that is wrong.
+        InvalidTranscript: names the wrong message.
     """
     values = values_of(document)
     value = choose(values, conversation, source=document.source, titles=lambda: titles(document))
@@ -103,7 +103,7 @@ class _Chat(Paired):
             self.left_out["empty message"] += 1
 
     def _blocks(self, sender: str, blocks: Sequence[Row], row: Row) -> None:
-        """Blocks up to a result are one message. Each result is a message."""
+        """Add the blocks before each result as one message, and each result as another."""
         parts: list[Part] = []
         for block in blocks:
             match block:

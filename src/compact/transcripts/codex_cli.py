@@ -1,17 +1,17 @@
-"""OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`. The `response_item` rows
-are the conversation, as items of the Responses API. Older files have the items themselves, behind a
-head.
+"""Reads OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`. The `response_item`
+rows are the conversation, as items of the Responses API. Older files have the items themselves,
+after a head.
 
 Decisions:
 
-- All other rows are the program's own records, or repeat an item. They are left out, counted.
-- A `user` item is a person's where a `user_message` event has the same text. The program wrote the
-  others (instructions of a repository, the environment): `injected`. In a file without such events
-  the text alone decides.
-- A `compacted` row behind other items is left out: its originals are in the file. With `active`, or
-  where nothing stands before it, its contents replace them: the `replacement_history`, else what
-  the program itself continues with: the instructions, the person's messages and the summary. The
-  summary is a checkpoint.
+- All other rows are the program's own records, or repeat an item. They are left out, and counted.
+- The user typed a `user` item if a `user_message` event has the same text. The program wrote the
+  others (a repository's instructions, the environment): they are `injected`. In a file without such
+  events, the text alone decides.
+- A `compacted` row after other items is left out: its originals are in the file. With `active`, or
+  if nothing comes before it, its contents replace the items. They are the `replacement_history`,
+  else what the program itself continues with: the instructions, the user's messages and the
+  summary, which is a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compact.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcri
 NAME = "codex_cli"
 _TYPES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")
 _TYPED = (None, "plain")
-"""Values of `kind` of `user_message` events that a person typed, where they have one."""
+"""Values of `kind` in a `user_message` event that the user typed. Some events have no kind."""
 _PARSER = Responses()
 
 
@@ -51,7 +51,7 @@ def _is_record(row: Row) -> bool:
 
 
 def _enveloped(row: dict[str, Any]) -> dict[str, Any]:
-    """A row in today's form. Older files have bare items, and records without a type."""
+    """Return a row in today's form. Older files have bare items, and records without a type."""
     if "payload" in row or row.get("type") in _TYPES:
         return row
     if "type" in row:
@@ -63,7 +63,7 @@ def _enveloped(row: dict[str, Any]) -> dict[str, Any]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation.
+    """Read the file's one conversation.
 
     Raises:
         InvalidTranscript: names the line of a wrong row or item.
@@ -90,12 +90,12 @@ class _Item:
 
     @property
     def role(self) -> object:
-        """The role of a message."""
+        """The role of the item, if it is a message."""
         return self.raw.get("role") if isinstance(self.raw, dict) else None
 
     @property
     def texts(self) -> set[str]:
-        """The texts of its content."""
+        """The texts of the item's content."""
         content = self.raw.get("content")
         parts = content if isinstance(content, list) else [{"text": content}]
         texts = (part.get("text") for part in parts if isinstance(part, dict))
@@ -137,7 +137,7 @@ class _Rollout(Collected):
         self.left_out[f"{row['type']} row"] += 1
 
     def _compact(self, number: int, row: Row, payload: Mapping[str, Any]) -> None:
-        """Replace the items before a compaction with what it kept, where that is wanted."""
+        """Replace earlier items with what a compaction kept, if `active` or if there are none."""
         summary = payload.get("message")
         has_summary = isinstance(summary, str) and bool(summary.strip())
         kept = payload.get("replacement_history")
@@ -155,7 +155,7 @@ class _Rollout(Collected):
             self._summaries.add(str(summary).strip())
 
     def finish(self) -> None:
-        """Make messages of the items."""
+        """Turn the items into messages."""
         for item in self._items:
             self.attempt(partial(self._add, item))
 
@@ -169,7 +169,7 @@ class _Rollout(Collected):
         self.add(message.model_copy(update=update), item.row)
 
     def _source_of(self, item: _Item) -> str | None:
-        """Who wrote an item of the role `user`. None where the file does not show it."""
+        """Return who wrote an item of the role `user`. None if the file does not show it."""
         if item.texts & self._summaries:
             return "checkpoint"
         if not self._typed:

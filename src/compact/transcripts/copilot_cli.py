@@ -1,17 +1,17 @@
-"""Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`. The messages
-and the ends of tool calls are the conversation.
+"""Reads Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`. The
+messages and the ends of tool calls are the conversation.
 
 Decisions:
 
-- A person's text is what they typed (`content`). What the program added (`transformedContent`: the
+- A user's text is what they typed (`content`). What the program added (`transformedContent`: the
   time, reminders) stays in the row. Messages from another `source`, notifications and selected
   texts are `injected`.
-- Results stand behind their calls, whatever came between. A tool that ran without a reply's request
-  gets a call of its own.
+- Results come after their calls, whatever came in between. A tool that ran although no reply asked
+  for it gets a call of its own.
 - Events of a sub-agent (`parentToolCallId`, `agentId`) are left out.
-- A summary (session.compaction_complete) is left out where its originals are in the file. With
-  `active`, or where nothing stands before it, it is a checkpoint.
-- All other events are the program's own records: left out, counted.
+- A summary (session.compaction_complete) is left out if its originals are in the file. With
+  `active`, or if nothing comes before it, it is a checkpoint.
+- All other events are the program's own records: they are left out, and counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMPACTED, _SYSTEM = "session.compaction_complete", "system.message"
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the first row is an event with data and a type of two names."""
+    """Whether the first row is an event with data and a type such as `session.start`."""
     match document.rows:
         case [(_, {"type": str(kind), "data": dict(), "id": str()}), *_]:
             return "." in kind
@@ -48,10 +48,10 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation.
+    """Read the file's one conversation.
 
     Raises:
-        InvalidTranscript: naming the line of a row that is no event, or of a message that is wrong.
+        InvalidTranscript: names the line of a row that is no event, or of a wrong message.
     """
     log = _Events(document.source)
     rows = log.checked(document.rows, _is_event, "an event with a type and data")
@@ -93,7 +93,7 @@ class _Events(Paired):
         """Take one event.
 
         Raises:
-            InvalidTranscript: naming the line of a message without its content.
+            InvalidTranscript: names the line of a message without its content.
         """
         data = row["data"]
         if data.get("parentToolCallId") or row.get("agentId"):
@@ -154,7 +154,7 @@ class _Events(Paired):
         self._say("assistant", parts, row)
 
     def _start(self, row: Row) -> None:
-        """The begin of a call. A call that no reply asked for becomes a message here."""
+        """Take the beginning of a call. A call that no reply asked for becomes a message here."""
         data = row["data"]
         call_id = data.get("toolCallId")
         if str(call_id) in self._asked:

@@ -29,13 +29,13 @@ _UTF16 = (((b"\xff\xfe", b"{\0", b"[\0", b"#\0"), "utf-16-le"),
           ((b"\xfe\xff", b"\0{", b"\0[", b"\0#"), "utf-16-be"))  # fmt: skip
 """First bytes of texts in UTF-16 → the encoding."""
 LARGEST_FILE = 500_000_000
-"""Bytes of the largest file that is read."""
+"""Size of the largest file that is read, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """A loaded file. `source` is its name in errors, `data` its complete lines. `rows` are pairs of
-    a line number from 1 and a JSON value. `notes` say what was left out.
+    a line number (from 1) and a JSON value. `notes` say what was left out.
     """
 
     source: str
@@ -51,18 +51,18 @@ class JsonValue(Document):
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - any JSON value
-        """The value."""
+        """The JSON value of the file."""
         return self.rows[0][1]
 
 
 class JsonLines(Document):
-    """A file with one JSON value a line. `data` has the complete lines."""
+    """A file with one JSON value on each line. `data` has the complete lines."""
 
     __slots__ = ()
 
 
 class PlainText(Document):
-    """A file that is no JSON: UTF-8 without a byte order mark."""
+    """A file that is not JSON: UTF-8 without a byte order mark."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ Kind = Literal["JSON", "text", "a database"]
 
 
 def kind_of(document: Document) -> Kind:
-    """The document's kind, for errors."""
+    """Return the document's kind, for errors."""
     match document:
         case PlainText():
             return "text"
@@ -90,14 +90,14 @@ def kind_of(document: Document) -> Kind:
 
 
 def json_object(document: Document) -> Mapping[str, Any]:
-    """The document's JSON object. Empty where it has another value."""
+    """Return the document's JSON object. Empty if the document holds another value."""
     if isinstance(document, JsonValue) and isinstance(document.value, dict):
         return document.value
     return {}
 
 
 def rows_at(value: object, key: str, *, source: str) -> list[Any]:
-    """The list under this key.
+    """Return the list under this key.
 
     Raises:
         InvalidTranscript: there is no list.
@@ -109,12 +109,12 @@ def rows_at(value: object, key: str, *, source: str) -> list[Any]:
 
 
 def objects_in(value: object) -> list[dict[str, Any]]:
-    """The objects of a list. Empty for any other value."""
+    """Return the objects of a list. Empty for any other value."""
     return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
 
 
 def values_of(document: Document) -> list[Any]:
-    """The items of a file's list, else the values of its lines."""
+    """Return the items of a file's list, else the values of its lines."""
     if isinstance(document, JsonValue) and isinstance(document.value, list):
         return document.value
     return [value for _, value in document.rows]
@@ -127,12 +127,13 @@ def choose(
     source: str,
     titles: Callable[[], Sequence[str | None]] = tuple,
 ) -> Item:
-    """The conversation with this number, counted from 1. Without a number, the only one. `titles`
-    gives the titles for the error where a number is needed.
+    """Return the conversation with this number, counted from 1. Without a number, return the only
+    one. `titles` gives the titles for the error that asks for a number.
 
     Raises:
-        InvalidTranscript: the file has none, several and no number, or not this number.
-        InvalidArgument: it is no number.
+        InvalidTranscript: there is no conversation, or none with this number, or there are several
+            and no number is given.
+        InvalidArgument: `number` is not a number.
     """
     count = len(items)
     if count == 0:
@@ -154,7 +155,7 @@ def choose(
 
 
 def _listed(titles: Sequence[str | None]) -> str:
-    """The first titles in one line. Empty where there are none."""
+    """List the first titles on one line. Empty if there are no titles."""
     if not any(titles):
         return ""
     shown = [" ".join((title or "(no title)").split()) for title in titles[:10]]
@@ -165,7 +166,7 @@ def _listed(titles: Sequence[str | None]) -> str:
 
 def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     """Load a path or bytes. `source` is the name in errors (default: the path). A database's log is
-    looked for beside the path, or beside the file that `source` names.
+    looked for next to the path, or next to the file that `source` names.
 
     Raises:
         InvalidTranscript: the file is missing, a directory, empty, binary, not UTF-8 or broken
@@ -196,11 +197,11 @@ def _is_whole(row: tuple[int, Any]) -> bool:
 
 
 def _as_utf8(content: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
-    """The text as UTF-8, without zero bytes that a cut write left at its end; and notes on the
-    repairs.
+    """Return the text as UTF-8, without the zero bytes that an interrupted write left at its end,
+    and notes on the repairs.
 
     Raises:
-        InvalidTranscript: it is or contains binary data.
+        InvalidTranscript: the text is or contains binary data, or is broken UTF-16.
     """
     order = next((order for marks, order in _UTF16 if content.startswith(marks)), None)
     if order is not None:
@@ -246,7 +247,7 @@ def _text_document(content: bytes, name: str) -> Document:
 
 
 def _database(content: bytes, name: str, path: str) -> Document:
-    from compact.transcripts import chats  # SQLite is loaded where there is something to read
+    from compact.transcripts import chats  # SQLite is loaded only if a file needs it
 
     beside = {
         end: bytes_of(file, name) for end in chats.BESIDE if (file := Path(path + end)).is_file()
@@ -255,10 +256,10 @@ def _database(content: bytes, name: str, path: str) -> Document:
 
 
 def bytes_of(path: Path, name: str) -> bytes:
-    """The contents of a file.
+    """Read a file. `name` is its name in errors.
 
     Raises:
-        InvalidTranscript: it cannot be read, or is too large. `name` is its name there.
+        InvalidTranscript: the file cannot be read, or is too large.
     """
     try:
         with path.open("rb") as stream:
@@ -270,10 +271,10 @@ def bytes_of(path: Path, name: str) -> bytes:
 
 
 def all_of(stream: BinaryIO, name: str) -> bytes:
-    """The contents of a stream, up to `LARGEST_FILE`.
+    """Read a stream, up to `LARGEST_FILE`.
 
     Raises:
-        InvalidTranscript: it is larger.
+        InvalidTranscript: the stream is larger.
     """
     data = bytearray()
     while piece := stream.read(1 << 20):
@@ -285,7 +286,7 @@ def all_of(stream: BinaryIO, name: str) -> bytes:
 
 
 def _objects(content: bytes, body: bytes, name: str) -> Document:
-    """One object, or JSON Lines where the first line is complete and others follow."""
+    """Parse one object, or JSON Lines if the first line is complete and others follow."""
     numbered = enumerate(body.split(b"\n"), 1)
     lines = [(n, line) for n, line in numbered if line and not line.isspace()]
     exact = _HUGE_INTEGER.search(body) is not None
@@ -309,7 +310,7 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
 
 
 def _values(line: bytes, *, exact: bool) -> list[object]:
-    """The value of a line, or its objects where it has several."""
+    """Parse a line: one JSON value, or several objects written one after another."""
     try:
         return [_parse(line, exact=exact)]
     except json.JSONDecodeError as error:
@@ -335,7 +336,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def _is_cut(line: bytes, error: ValueError) -> bool:
-    """Whether a broken line looks like the begin of a complete one."""
+    """Whether a broken line looks like the beginning of a complete line."""
     if not line.lstrip().startswith(b"{"):
         return False
     if isinstance(error, UnicodeDecodeError):

@@ -1,11 +1,11 @@
-"""Session files of an older assistant: `{sessionId, startTime, lastActivity, model, provider,
-messages: [{role, parts, timestamp}], toolCalls, metadata}`. Those of its successor have messages
-with a `content`, and checkpoints.
+"""Reads session files of an older assistant: `{sessionId, startTime, lastActivity, model, provider,
+messages: [{role, parts, timestamp}], toolCalls, metadata}`. The files of its successor have
+checkpoints, and messages with a `content`.
 
 Decisions:
 
-- Tool calls stand beside the messages, `toolCalls[{id, name, args, result, timestamp}]`. Each goes
-  behind the last message that is no later, as a reply with the call, and its result. A call that is
+- Tool calls are in a separate list, `toolCalls[{id, name, args, result, timestamp}]`. Each is added
+  after the last message that is no later: a reply with the call, then its result. A call that is
   also in a message appears once, with the result from `toolCalls`.
 - Summaries of checkpoints come before the messages, as checkpoints.
 - Messages keep the order of the file.
@@ -54,7 +54,7 @@ def _checkpoints(value: Row) -> list[dict[str, Any]]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation. These files have no boundaries, so `active` changes nothing.
+    """Read the one conversation. These files have no boundaries, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: names the wrong message or call.
@@ -80,7 +80,7 @@ def read(
 def take_messages(
     session: ByRole, rows: Sequence[object], *, calls: object = None, path: str = "messages"
 ) -> None:
-    """Take these messages, and insert the calls beside them at their times.
+    """Take these messages, and insert the calls from a separate list at their times.
 
     Raises:
         InvalidTranscript: names the wrong message or call.
@@ -92,7 +92,7 @@ def take_messages(
     behind: dict[int, list[Row]] = {}
     for call in beside:
         at = own.get(str(call.get("id")))
-        if at is None:  # behind the last message that is no later; without a time at the end
+        if at is None:  # after the last message that is no later; at the end without a time
             time = time_of(call.get("timestamp"))
             at = max(0, bisect_right(latest, time) - 1) if time else len(rows)
         behind.setdefault(at, []).append(call)
@@ -131,7 +131,7 @@ def _calls_beside(source: str, calls: object) -> list[dict[str, Any]]:
 
 
 def _latest(times: Sequence[datetime | None]) -> list[datetime]:
-    """For each message the earliest time of it and of all later ones. The list is ascending."""
+    """Return for each message the earliest time of itself and all later ones. It is ascending."""
     latest: list[datetime] = []
     last = datetime.max.replace(tzinfo=UTC)
     for time in reversed(times):
@@ -141,8 +141,8 @@ def _latest(times: Sequence[datetime | None]) -> list[datetime]:
 
 
 def _add_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
-    """Add calls that no message made, each as a reply, with its result behind it. `own` are the ids
-    of the messages' own calls.
+    """Add each call as a reply, then its result. `own` has the ids of calls that are in messages:
+    of such a call, add only the result.
     """
     for call in calls:
         time = time_of(call.get("timestamp"))
@@ -156,7 +156,7 @@ def _add_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) ->
 
 
 def _result(call: Row) -> ToolResult | None:
-    """A call's result, else its error, else None."""
+    """Return a call's result, else its error, else None."""
     failed = call.get("status") in ("error", "cancelled") or bool(call.get("error"))
     output = call.get("error") if call.get("result") is None else call["result"]
     return None if output is None else result_of(output, {**call, "is_error": failed})

@@ -1,14 +1,14 @@
-"""Snapshots of an older assistant: the id of a session and of the snapshot, a purpose or a summary,
-and the messages at that time.
+"""Reads snapshots of an older assistant: the ids of a session and the snapshot, a purpose or a
+summary, and the messages at that time.
 
-Three shapes are read alike: flat `messages`; `userMessages` and `archivedUserMessages` beside
-`messages`; and all of it in a `conversationState`. Decisions:
+Three shapes are read alike: flat `messages`; `userMessages` and `archivedUserMessages` in
+addition to `messages`; and all of this in a `conversationState`. Decisions:
 
 - Summaries (`checkpoints[].summary`, and its own `summary`) come before the messages, as
   checkpoints: their originals are not in the file.
-- The person's messages from the other lists come at their times. Messages with the same id, or with
-  the same role, text and time, appear once. Some archived messages have no role, and their first
-  hundred characters as `summary`.
+- User messages from the other lists are inserted by time. Messages with the same id, or with the
+  same role, text and time, appear once. Some archived messages have no role, and only their first
+  hundred characters, as `summary`.
 - The goals, and all other keys, are in the container's fields, as `record`.
 """
 
@@ -27,9 +27,9 @@ from compact.transcripts.transcript import Container, Row, Transcript, newer_tha
 
 NAME, _VERSION = "legacy_snapshot", 1
 _STATES = ("conversationState", "state", "context")
-"""Keys for the object with the messages, where that is not the snapshot itself."""
+"""Keys for the object with the messages, if that is not the snapshot itself."""
 BEGINNING = 100
-"""Characters that such programs keep of an archived message."""
+"""How many characters of an archived message such programs keep."""
 _LISTS = ("archivedUserMessages", "userMessages", "messages")
 _MARKS = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
          "archivedUserMessages", "tokenCount", "snapshotId", "trigger")  # fmt: skip
@@ -51,10 +51,10 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The messages at that time. `active` changes nothing.
+    """Read the messages at that time. `active` changes nothing.
 
     Raises:
-        InvalidTranscript: naming the message that is wrong.
+        InvalidTranscript: names the wrong message.
     """
     value = json_object(document)
     state = _state(value)
@@ -94,7 +94,7 @@ def _session_of(value: Row) -> str | None:
 
 
 def _state(value: Row) -> Row:
-    """The object with the messages."""
+    """Return the object with the messages."""
     for name in _STATES:
         state = value.get(name)
         if isinstance(state, dict) and _lists(state):
@@ -107,7 +107,7 @@ def _lists(state: Mapping[str, Any]) -> list[str]:
 
 
 def _in_order(state: Row) -> tuple[list[Any], int]:
-    """The messages of all lists by their times, and the number of duplicates between the lists."""
+    """Return the messages of all lists by time, and how many of them are in two lists."""
     rows: list[Any] = []
     seen: set[str] = set()
     repeated = 0
@@ -132,7 +132,7 @@ def _in_order(state: Row) -> tuple[list[Any], int]:
 
 
 def _is_beginning(row: object) -> bool:
-    """Whether a row has only the begin of a message."""
+    """Whether a row has only the beginning of a message."""
     match row:
         case {"role": _} | {"content": _}:
             return False
@@ -142,7 +142,7 @@ def _is_beginning(row: object) -> bool:
 
 
 def _keys(row: object) -> set[str]:
-    """Two messages with a common key are the same."""
+    """Return a message's keys. Two messages with a common key are the same."""
     if not isinstance(row, dict):
         return set()
     if own := text_or(row.get("id")):

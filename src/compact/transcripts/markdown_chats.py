@@ -1,9 +1,9 @@
-"""Chats in Markdown with headings only: Aider's history and Cursor's exports.
+"""Reads chats in Markdown that has headings only: Aider's history and Cursor's exports.
 
 Decisions:
 
-- A line shows whose text begins. Aider ends a person's lines and its own with two spaces. Headings
-  and quotations in replies do not end so.
+- A line shows whose text begins. Aider ends the user's lines and its own with two spaces. Headings
+  and quotations in replies do not end like this.
 - Aider's own lines (`> …`: costs, commits, files) are observations.
 - All chats of a history are one conversation. A note counts them.
 """
@@ -23,7 +23,7 @@ from compact.transcripts.pairing import OBSERVATION
 from compact.transcripts.transcript import Collected, Transcript, time_of
 
 _BEGINNING = 400
-"""Characters at a file's begin that are searched for its mark."""
+"""How many bytes at the beginning of a file are searched for the program's mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class MarkdownChats:
 
     name: str
     mark: re.Pattern[str]
-    """Stands near the file's begin. May have a group `title`."""
+    """Occurs near the beginning of a file. It may have a group `title`."""
     line: re.Pattern[str]
-    """A speaker's line. Of its groups `user`, `assistant`, `tool`, `time` one matches. It holds the
-    text on that line, or nothing."""
+    """Matches a line where a speaker begins. One of the groups `user`, `assistant`, `tool`, `time`
+    matches: the text on the line, or nothing."""
     model: re.Pattern[str] | None = None
     returns: bool = False
-    """Whether a line without a mark belongs to the model again."""
+    """Whether a line that does not match `line` belongs to the model."""
 
 
 AIDER = MarkdownChats(
@@ -56,7 +56,7 @@ CURSOR = MarkdownChats(
 
 
 def recognizes(shape: MarkdownChats, document: Document) -> bool:
-    """Whether the text begins like that program's."""
+    """Whether the text begins like a file of that program."""
     return isinstance(document, PlainText) and _head(shape, document) is not None
 
 
@@ -67,10 +67,10 @@ def read(
     conversation: int | None = None,
     active: bool = False,
 ) -> Transcript:
-    """The file's one conversation. `active` changes nothing.
+    """Read the file's one conversation. `active` changes nothing.
 
     Raises:
-        InvalidTranscript: it has no turn.
+        InvalidTranscript: the file has no turn.
     """
     text, head = document.data.decode(), _head(shape, document)
     chat = Collected(document.source)
@@ -104,7 +104,7 @@ def _head(shape: MarkdownChats, document: Document) -> re.Match[str] | None:
 
 
 def _turns(shape: MarkdownChats, lines: list[str]) -> Iterator[tuple[str, str, int]]:
-    """Speaker, text and first line (from 1) of each turn."""
+    """Yield the speaker, the text and the first line (from 1) of each turn."""
     who, body, begins = "", list[str](), 1
     for number, line in enumerate(lines, 1):
         match = shape.line.fullmatch(line)

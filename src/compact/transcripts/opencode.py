@@ -1,15 +1,15 @@
-"""OpenCode exports: `{info, messages: [{info: {role, …}, parts: [{type, …}]}]}`.
+"""Reads OpenCode exports: `{info, messages: [{info: {role, …}, parts: [{type, …}]}]}`.
 
 Decisions:
 
-- Parts of a person's message that the program wrote (`synthetic`: files it read, notes) become an
-  `injected` message. A command that starts a sub-agent (`subtask`) is the person's, the prompt made
-  of it the program's.
-- Tool parts have their results. They become tool messages behind the reply.
-- Marks of steps, snapshots and patches are the program's records: left out, counted.
-- A summary of the program (`info.summary`) is left out where its originals are in the file. With
-  `active`, or where nothing stands before it, it is a checkpoint. `active` shows outputs that
-  OpenCode has cleared as the model sees them.
+- Parts of a user message that the program wrote (`synthetic`: files it read, notes) become an
+  `injected` message. A command that starts a sub-agent (`subtask`) is the user's. The prompt made
+  from it is the program's.
+- Tool parts hold their results, which become tool messages after the reply.
+- Marks of steps, snapshots and patches are the program's records: left out, and counted.
+- A summary by the program (`info.summary`) is left out if its originals are in the file. With
+  `active`, or if nothing comes before it, it is a checkpoint. `active` shows outputs that OpenCode
+  has cleared as the model sees them.
 - Undone messages (`info.revert`) are still in the file. They are read, and a note says so.
 """
 
@@ -26,7 +26,7 @@ from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or
 
 NAME = "opencode"
 _READ_OUT = ("text/plain", "application/x-directory")
-"""Files whose contents OpenCode adds as a text part."""
+"""Media types of files whose contents OpenCode adds as a text part."""
 _NAMED = (
     "attached file, of which only the name is kept|attached files, of which only the names are kept"
 )
@@ -35,7 +35,7 @@ _CLEARED = "[Old tool result content cleared]"
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the value is an object with messages of an info and parts."""
+    """Whether the value is an object whose messages have an info and parts."""
     value = json_object(document)
     match value.get("messages"):
         case [{"info": dict(), "parts": list()}, *_]:
@@ -49,10 +49,10 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation.
+    """Read the file's one conversation.
 
     Raises:
-        InvalidTranscript: naming the message that is wrong.
+        InvalidTranscript: names the wrong message.
     """
     value = json_object(document)
     rows = rows_at(value, "messages", source=document.source)
@@ -114,7 +114,7 @@ class _ExportedSession(Paired):
             self._reply(info, parts, fields)
 
     def _user(self, info: Row, parts: list[Row], row: Row) -> None:
-        """The person's parts, then the parts that the program wrote for them."""
+        """Add the user's parts, then the parts that the program wrote for the user."""
         own_parts: list[Part] = []
         added: list[Part] = []
         for part in parts:
@@ -174,7 +174,7 @@ class _ExportedSession(Paired):
                 self.answer(call, result, row, time=_time(ran, "end"))
 
     def _result(self, state: Row) -> ToolResult | None:
-        """The tool's output. None while it runs."""
+        """Return the tool's output. None while it runs."""
         match state:
             case {"status": "error"}:
                 return ToolResult("", str(state.get("error") or ""), is_error=True)
@@ -187,7 +187,7 @@ class _ExportedSession(Paired):
         return None
 
     def _file(self, part: Row) -> Part:
-        """A picture, or the name of any other file."""
+        """Return a picture, or the name of any other file."""
         url, kind = str(part.get("url") or ""), str(part.get("mime") or "")
         if kind.startswith("image/") and url:
             return image_of(url)

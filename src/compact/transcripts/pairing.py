@@ -1,9 +1,9 @@
-"""Collects messages of formats that are no provider's, and puts each result behind its call.
+"""Collects messages of formats that no provider defines, and puts each result after its call.
 
 Such files match calls and results by their own ids, by order, or not at all. The outcome is valid
-for every provider: each call has its own id, its result follows it, and no call has two. The rest
-is kept as text: a result without a call becomes an observation, a further result of a call joins
-the first.
+for every provider: each call has its own id, its result follows it, and no call has two results.
+Other results are kept as text: a result without a call becomes an observation, a further result of
+a call is added to the first.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class Paired(Collected):
     """Collects messages. `finish` pairs their calls and results."""
 
     _calls_by_id: dict[str, ToolCall] = field(default_factory=dict)
-    """The file's id of a call → the last call with it."""
+    """The last call with each id that the file gives to calls."""
     _waiting: dict[str, ToolCall] = field(default_factory=dict)
-    """compact's id of a call → the call without a result so far."""
+    """Calls that have no result yet, by compact's id for the call."""
     _ids: set[str] = field(default_factory=set)
     _block: set[str] = field(default_factory=set)
-    """The calls of the last reply, while only their results came behind it."""
+    """Ids of the last reply's calls, as long as only their results came after it."""
     _last: ToolCall | None = None
-    """The call of the last result, while nothing else came behind it."""
+    """The call of the last result, as long as nothing else came after it."""
     _late: dict[str, Message] = field(default_factory=dict)
-    """Call → its result, where other messages came between."""
+    """Id of a call → its result, if other messages came in between."""
     _further: dict[str, list[tuple[ToolResult, Row]]] = field(default_factory=dict)
 
     def own_id(self, value: object) -> dict[str, str]:
-        """The file's id of a message as keyword argument for `say`. Empty where it has none, or one
-        that is used.
+        """Return the file's id of a message as a keyword argument for `say`. Empty if the message
+        has no id, or one that is already used.
         """
         is_own = isinstance(value, str) and value and value not in self.rows
         return {"id": str(value)} if is_own else {}
@@ -57,7 +57,7 @@ class Paired(Collected):
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
     ) -> None:
-        """Add a message that is no result. One with calls becomes a reply, whatever its role."""
+        """Add a message that is not a result. With calls it becomes a reply, whatever its role."""
         self._block = {part.id for part in parts if isinstance(part, ToolCall)}
         if self._block and role != "assistant":
             role = "assistant"
@@ -66,7 +66,7 @@ class Paired(Collected):
         self._last = None
 
     def call(self, known: object, name: object, arguments: object) -> ToolCall:
-        """Make a call for the next reply. `known` is the file's id of it."""
+        """Make a call for the next reply. `known` is its id in the file."""
         own = known if isinstance(known, str) and known else f"call-{len(self._ids) + 1}"
         call_id = own if own not in self._ids else f"{own}-{len(self._ids) + 1}"
         named = name if isinstance(name, str) and name else "tool"
@@ -76,12 +76,12 @@ class Paired(Collected):
         return call
 
     def call_by_id(self, call_id: object) -> ToolCall | None:
-        """The last call with this id in the file."""
+        """Return the last call with this id in the file."""
         return self._calls_by_id.get(call_id) if isinstance(call_id, str) else None
 
     def waiting_call(self, tool: object = None) -> ToolCall | None:
-        """The call for a result that names none: the oldest waiting call to the tool, or to any
-        tool; else the call of the result just before. Tool names are compared up to the first dot.
+        """Return the call of a result without a call id: the oldest waiting call to `tool` (or to
+        any tool), else the call of the previous result. Names are compared up to the first dot.
         """
         head = tool.partition(".")[0] if isinstance(tool, str) else None
         for call in self._waiting.values():
@@ -92,7 +92,7 @@ class Paired(Collected):
         return None
 
     def last_call(self) -> ToolCall | None:
-        """A waiting call of the last reply, while only results came behind it."""
+        """Return a waiting call of the last reply, as long as only its results came after it."""
         return next((self._waiting[x] for x in self._block if x in self._waiting), None)
 
     def answer(
@@ -103,8 +103,8 @@ class Paired(Collected):
         *,
         time: datetime | None = None,
     ) -> None:
-        """Add the result of a call, or of the call with this id in the file. Fills in the result's
-        id and name.
+        """Add the result of a call. `asked` is the call or its id in the file. The result gets the
+        call's id and name.
         """
         call = self.call_by_id(asked) if isinstance(asked, str) else asked
         if not isinstance(call, ToolCall):
@@ -123,8 +123,8 @@ class Paired(Collected):
         self._last = call
 
     def finish(self) -> None:
-        """Move results behind their calls, join further ones with the first, and count calls
-        without a result.
+        """Move results after their calls, join further results of a call with the first, and count
+        calls without a result.
         """
         if self._waiting:
             self.left_out[_WITHOUT_OUTPUT] += len(self._waiting)
@@ -134,7 +134,7 @@ class Paired(Collected):
             self.messages = [self._whole(message) for message in self.messages]
 
     def _in_place(self) -> list[Message]:
-        """The messages, with late results behind those that came at once."""
+        """Return the messages, with late results after those that came at once."""
         placed: list[Message] = []
         behind: list[Message] = []
         for message in self.messages:
@@ -147,7 +147,7 @@ class Paired(Collected):
         return placed + behind
 
     def _whole(self, message: Message) -> Message:
-        """A result's message, joined with the further results of its call."""
+        """Join the result in a message with the further results of its call."""
         for first in message.tool_results:
             if more := self._further.get(first.call_id):
                 unique = dict.fromkeys([first.text, *(each.text for each, _ in more)])
@@ -171,13 +171,13 @@ _WITHOUT_OUTPUT = "tool call without output|tool calls without output"
 
 
 def unknown_role(role: str) -> str:
-    """The key of `left_out` for a message with an unknown role."""
+    """Return the key of `left_out` for a message with an unknown role."""
     kept = f"of the role {role!r}, kept as injected"
     return f"message {kept}|messages {kept}"
 
 
 def arguments_text(value: object) -> str:
-    """The arguments of a call as JSON. A text that is no JSON object becomes `input`."""
+    """Write the arguments of a call as JSON. A text that is no JSON object becomes `input`."""
     if isinstance(value, str):
         try:
             is_json = isinstance(json.loads(value), dict)
@@ -192,11 +192,11 @@ def arguments_text(value: object) -> str:
 
 
 def image_of(url: object) -> Image:
-    """An image by its address, which may be a data URL."""
+    """Make an image from its address, which may be a data URL."""
     raw = {"type": "image_url", "image_url": {"url": str(url)}}
     return Image(raw=raw)
 
 
 def texts_of(values: Sequence[object]) -> list[str]:
-    """The values that are non-empty texts."""
+    """Return the values that are non-empty texts."""
     return [x for x in values if isinstance(x, str) and x]

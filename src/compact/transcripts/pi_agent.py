@@ -1,17 +1,16 @@
-"""Sessions of the pi coding agent: JSON Lines of entries `{type, timestamp, …}`. The `message`
-entries are the conversation.
+"""Reads sessions of the pi coding agent: JSON Lines of entries `{type, timestamp, …}`. The
+`message` entries are the conversation.
 
 Decisions:
 
-- Entries come in log order. Where the person went back, every branch is kept. `active` takes the
-  branch that ends in the last entry.
-- A command that the person ran (`bashExecution`) is the person's message. Its output is an
-  observation.
+- Entries come in log order. If the user went back, every branch is kept. `active` takes the branch
+  that ends in the last entry.
+- A command that the user ran (`bashExecution`) is a user message. Its output is an observation.
 - Messages of extensions (`custom_message`, role `custom`) and summaries of abandoned branches are
   `injected`.
-- A `compaction` behind other messages is left out: its originals are in the file. With `active`, or
-  where nothing stands before it, it is a checkpoint. `active` goes on with the first entry that it
-  kept (`firstKeptEntryId`, in older files `firstKeptEntryIndex`).
+- A `compaction` after other messages is left out: its originals are in the file. With `active`, or
+  if nothing comes before it, it is a checkpoint. `active` continues with the first entry that the
+  compaction kept (`firstKeptEntryId`, in older files `firstKeptEntryIndex`).
 - Replies without content (aborted, failed), and all other entries, are left out and counted.
 """
 
@@ -66,10 +65,10 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation.
+    """Read the file's one conversation.
 
     Raises:
-        InvalidTranscript: naming the line of a row that is no entry, or of a message that is wrong.
+        InvalidTranscript: names the line of a row that is no entry, or of a wrong message.
     """
     session = _Entries(document.source)
     entries = session.checked(document.rows, has_type, "an entry with a type")
@@ -90,7 +89,7 @@ def read(
 
 
 def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:
-    """The entries that a model still sees, and whether there was a compaction."""
+    """Return the entries that a model still sees, and whether there was a compaction."""
     path = _branch(entries)
     bounds = [i for i, (_, row) in enumerate(path) if row["type"] == "compaction"]
     if not bounds:
@@ -109,7 +108,7 @@ def _active(entries: Sequence[Entry]) -> tuple[list[Entry], bool]:
 
 
 def _branch(entries: Sequence[Entry]) -> list[Entry]:
-    """The branch of the last entry. An older file without branches gives all entries."""
+    """Return the branch that ends in the last entry. Without branches, return all entries."""
     by_id = {row["id"]: (n, row) for n, row in entries if isinstance(row.get("id"), str)}
     if not any("parentId" in row for _, row in entries):
         return list(entries)
@@ -132,7 +131,7 @@ class _Entries(Paired):
         """Take one entry.
 
         Raises:
-            InvalidTranscript: naming the line of a message that is none.
+            InvalidTranscript: names the line of an entry without a valid message.
         """
         match row:
             case {"type": "message", "message": {"role": str(role)} as message}:

@@ -46,7 +46,7 @@ def read(
 def titles(
     document: Document, *, format: str | None = None, formats: Sequence[Format] = FORMATS
 ) -> Sequence[str | None]:
-    """The titles of all conversations of a document, in their order, without reading the
+    """Return the titles of all conversations of a document, in order, without reading the
     conversations. A conversation without a title has None.
 
     Raises:
@@ -74,8 +74,8 @@ def each(
     source: str | None = None,
     formats: Sequence[Format] = FORMATS,
 ) -> Iterator[Transcript | InvalidTranscript]:
-    """Read every conversation of a file in order. A broken one of several gives its error. The file
-    is loaded once.
+    """Read every conversation of a file, in order. If one of several is broken, yield its error
+    instead. The file is loaded once.
 
     Raises:
         InvalidTranscript: the file cannot be read or is of no known format, or its only
@@ -97,10 +97,10 @@ def each(
 
 
 def _with_messages(found: Transcript, chosen: Format) -> Transcript:
-    """The transcript, if it has messages.
+    """Return the transcript if it has messages.
 
     Raises:
-        InvalidTranscript: it has none; the text says what was left out.
+        InvalidTranscript: it has none. The error says what was left out.
     """
     if found.messages:
         return found

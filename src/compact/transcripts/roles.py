@@ -1,16 +1,16 @@
-"""The names of roles, parts, calls and results in formats that are no provider's.
+"""Knows the names of roles, parts, calls and results in formats that no provider defines.
 
 Programs name the same few things differently. Decisions:
 
 - Many names mean the same role (`model`, `human`, `gpt`, `function`). A message of an unknown role
-  becomes an injected one of the user, with the role in its metadata (`original_role`).
+  becomes an injected user message, with the role in its metadata (`original_role`).
 - A part names its kind (`type`, `kind`, `part_kind`, `block_type`), or is an object with one key,
-  the kind (`{"toolUse": {…}}`, `{"Text": "…"}`). Letters' case, `-` and `_` do not count.
-- A call has its id, name and arguments in its keys or in one inner object, and perhaps its result.
+  the kind (`{"toolUse": {…}}`, `{"Text": "…"}`). Upper case, `-` and `_` do not count.
+- A call has its id, name and arguments, and perhaps its result, in its keys or in an inner object.
   Without a known key for arguments, all other keys are the arguments.
 - A role may mean that the message is a call, or a result. A result without an id belongs to the
-  oldest waiting call, of its tool where it names one.
-- An unknown part is kept as its text, else as its JSON. Of files only the name is kept.
+  oldest waiting call (to its tool, if it names one).
+- An unknown part is kept as its text, else as its JSON. Only the names of files are kept.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ROLES: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""Role without signs → meaning."""
+"""A role's name, as `sign_free` returns it → its meaning."""
 _KINDS: Mapping[str, str] = {
     name: meaning
     for meaning, names in {
@@ -73,12 +73,12 @@ _KINDS: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""Kind of a part without signs → meaning."""
+"""A kind of part, as `sign_free` returns it → its meaning."""
 _KIND = ("type", "kind", "part_kind", "block_type")
 _BODIES = ("function", "functionCall", "toolCall", "tool_call", "toolInvocation", "toolResult",
            "run", "value", "functionResponse", "source", "image_url", "imageUrl",
            "additional_kwargs")  # fmt: skip
-"""Keys for an inner object with an object's contents."""
+"""Keys for an inner object that holds the contents of the outer one."""
 _CALL_ID = ("tool_call_id", "toolCallId", "toolCallID", "call_id", "callId", "tool_use_id",
             "toolUseID", "toolUseId", "tool_id")  # fmt: skip
 _TOOL = ("tool_name", "toolName", "function_name", "name", "tool", "tool_kind")
@@ -108,20 +108,20 @@ _FILE = "file, of which only the name is kept|files, of which only the names are
 
 
 def sign_free(name: object) -> str:
-    """The name in lower case, without `-`, `_` and spaces."""
+    """Return the name in lower case, without `-`, `_` and spaces."""
     return str(name).lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
 def role_means(role: object) -> str | None:
-    """The meaning of a role: `user`, `assistant`, `system`, `developer`, `call`, `result` or
-    `thought`. None for an unknown role.
+    """Return the meaning of a role: `user`, `assistant`, `system`, `developer`, `call`, `result` or
+    `thought`. Return None for an unknown role.
     """
     return _ROLES.get(sign_free(role)) if isinstance(role, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A result in its place, with its call or the file's id of it."""
+    """A result among the pieces of a message, with its call or the call's id in the file."""
 
     call: object
     result: ToolResult
@@ -141,11 +141,11 @@ class ByRole(Paired):
         time: datetime | None,
         means: str | None = None,
     ) -> None:
-        """Take the message of a row. `means` is the meaning of its role, where the format gives it.
-        Besides those of `role_means` it may be `injected` or `checkpoint`.
+        """Take the message of a row. `means` is the meaning of its role, if the format gives one: a
+        meaning that `role_means` returns, or `injected` or `checkpoint`.
 
         Raises:
-            InvalidTranscript: names what is wrong at that place.
+            InvalidTranscript: says what is wrong at `place`.
         """
         if not isinstance(role, str) or not role.strip():
             raise InvalidTranscript(self.source, f"{place}.role: a message needs one")
@@ -176,7 +176,7 @@ class ByRole(Paired):
     def _all_of(
         self, content: object, row: Row, place: str, meaning: str | None
     ) -> list[Part | _Answer]:
-        """The reasoning, the content, and the calls beside the content."""
+        """Return the reasoning, the content, and the calls that the row has in other keys."""
         if meaning == "result" and isinstance(content, dict):
             content = text_in(content)
         pieces = self._pieces(content, place)
@@ -189,8 +189,8 @@ class ByRole(Paired):
         return pieces
 
     def _take_result(self, pieces: list[Part | _Answer], row: Row, time: datetime | None) -> None:
-        """Take a message whose role says that it is a result. Without a result in its content all
-        of it is the result.
+        """Take a message whose role says that it is a result. If its content holds no result, all
+        of the content is the result.
         """
         calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
         parts: list[Part] = [p for p in pieces if not isinstance(p, ToolCall | _Answer)]
@@ -214,7 +214,7 @@ class ByRole(Paired):
         time: datetime | None,
         **more: object,
     ) -> None:
-        """Pieces up to a result are one message. Each result is a message."""
+        """Add the pieces before each result as one message, and each result as another."""
         if not pieces:
             self.left_out["empty message"] += 1
         parts: list[Part] = []
@@ -235,7 +235,7 @@ class ByRole(Paired):
     # --- calls ------------------------------------------------------------------------------------
 
     def _call_of_role(self, pieces: Sequence[Part | _Answer], row: Row) -> list[Part | _Answer]:
-        """The call of a message whose role says that it is one."""
+        """Return the call of a message whose role says that it is a call."""
         text = _texts(pieces)
         if not text:
             return self._call_in(row)
@@ -251,7 +251,7 @@ class ByRole(Paired):
         return self._call_in({**named, "arguments": text})
 
     def _call_in(self, value: Row) -> list[Part | _Answer]:
-        """A call, and its result where the same object has it."""
+        """Return a call, and its result if the same object holds it."""
         whole = _flat(value)
         kind = _kind(whole)
         call_id = _text(_first(whole, _CALL_ID) or whole.get("id"))
@@ -288,7 +288,7 @@ class ByRole(Paired):
         return [*([Text(text)] if text else []), *shown]
 
     def _pieces(self, content: object, place: str) -> list[Part | _Answer]:
-        """The parts and results of a content, in order."""
+        """Return the parts and results of a content, in order."""
         if content is None or isinstance(content, str):
             return [Text(content)] if content else []
         listed = content.get("parts", [content]) if isinstance(content, dict) else content
@@ -333,7 +333,7 @@ class ByRole(Paired):
         return [*self._other(part, kind, is_text=means == "text")]
 
     def _other(self, part: Row, kind: str | None, *, is_text: bool) -> list[Part]:
-        """A text, or a part of an unknown kind."""
+        """Return a text part, or a part of an unknown kind as text."""
         text = next((part[k] for k in _TEXTS if isinstance(part.get(k), str | dict)), None)
         if isinstance(text, dict):
             text = text_in(text) if is_text else None
@@ -351,7 +351,7 @@ class ByRole(Paired):
         return [Text(write_json(part))]
 
     def _file(self, part: Row) -> list[Part]:
-        """A picture, or the name of any other file."""
+        """Return a picture, or the name of any other file."""
         whole = _flat(part)
         data = _first(whole, ("data", "base64", "bytes", "image"))
         kind = _first(whole, ("mimeType", "media_type", "mediaType", "mime_type", "format", "mime"))
@@ -368,7 +368,7 @@ class ByRole(Paired):
 
 
 def call_ids(row: object) -> Iterator[str]:
-    """The ids of a message's calls."""
+    """Yield the ids of a message's calls."""
     if not isinstance(row, dict):
         return
     content = row.get("parts") if "parts" in row else row.get("content")
@@ -380,15 +380,15 @@ def call_ids(row: object) -> Iterator[str]:
 
 
 def result_of(said: object, row: Row) -> ToolResult:
-    """A tool's output as a result."""
+    """Turn a tool's output into a result."""
     failed = str(row.get("status")) in _FAILED or row.get("state") in _FAILED
     marked = any(row.get(key) is True for key in ("is_error", "isError"))
     return ToolResult("", text_in(said), text_or(_first(row, _TOOL)), failed or marked)
 
 
 def text_in(value: object) -> str:
-    """The text of a value: a text, the texts of a list, or the one text of an object. Otherwise its
-    JSON.
+    """Return the text of a value: a text, the texts of a list, or the only text of an object.
+    Otherwise return its JSON.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -411,15 +411,15 @@ def text_in(value: object) -> str:
 
 
 def _wraps(value: Row, key: str) -> bool:
-    """Whether the object has no other contents than at that key."""
+    """Whether the object has no other contents than the value of this key."""
     others = {k for k, v in value.items() if k != key and v not in (None, "", [], {}, False, True)}
     return others <= {*_KIND, *_CALL_ID, *_TOOL, "id", "status", "state", "annotations", "index",
                       "signature", "success"}  # fmt: skip
 
 
 def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
-    """The part with its kind. Without one the kind comes from a key that is a kind, or from the
-    other keys.
+    """Return the part with its kind. If the part names none, a key that is a kind gives it, else
+    the other keys.
     """
     if _kind(part) is not None:
         return dict(part)
@@ -436,7 +436,7 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(value: Row) -> dict[str, Any]:
-    """The object with the contents of its inner objects among its keys."""
+    """Return the object with the contents of its inner objects among its own keys."""
     flat = dict(value)
     for key in _BODIES:
         body = flat.get(key)
@@ -464,12 +464,12 @@ def _calls_beside(row: Row) -> list[dict[str, Any]]:
 
 
 def _id(value: Row) -> str | None:
-    """The file's id of a call."""
+    """Return a call's id in the file."""
     return _text(_first(_flat(value), _CALL_ID) or value.get("id"))
 
 
 def _text(value: object) -> str | None:
-    """An id as text. Some files have numbers."""
+    """Return an id as text. Some files have numbers."""
     return str(value) if isinstance(value, int) else text_or(value)
 
 

@@ -1,16 +1,16 @@
-"""Reads a file as a row of `shapes` describes it.
+"""Reads a file in the way that a row of `shapes` describes.
 
-A path is keys with dots between. `*` is all items of a list or values of an object, `-1` an index.
-`versions@selected` is the item of the list `versions` at the index in the key `selected`. `a|b` is
-the first of two that exists. A mark is paths with spaces between. All of them must exist. `!a` must
-not exist, `a=x|y` must have one of these values. Letters' case in values does not count.
+A path is keys joined by dots. `*` means all items of a list or all values of an object, `-1` is an
+index. `versions@selected` means the item of `versions` whose index is in the key `selected`. `a|b`
+means the first of two paths that exists. A mark is paths joined by spaces. All of them must exist,
+but `!a` must not, and `a=x|y` must have one of these values, in upper or lower case.
 
 Decisions:
 
-- Rows that are no messages are left out, counted by their role or type.
-- Of a tree the branch that ends in the current row, else in the last one, is the conversation.
-- Texts of a row that reach no message are counted. Ids, names and single words are no texts.
-- An odd row is left out with a note. A file without more right rows than odd ones is refused.
+- Rows that are not messages are left out, and counted by their role or type.
+- In a tree, the conversation is the branch that ends in the current row, else in the last row.
+- Texts of a row that appear in no message are counted, but not ids, names and single words.
+- An invalid row is left out with a note. A file needs more messages than invalid rows.
 """
 
 from __future__ import annotations
@@ -31,65 +31,64 @@ from compact.transcripts.roles import ByRole, role_means
 from compact.transcripts.transcript import Row, Transcript, branch_of, text_or, time_of
 
 _LOOKED_AT = 40
-"""Items of a list that are checked to recognize a shape."""
+"""How many items of a list are checked to recognize a shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
-    """Where a format has its conversations, and the names in their messages."""
+    """Where a format keeps its conversations, and which names their messages use."""
 
     name: str
     title: str
     marks: tuple[str, ...]
-    """A conversation has one of these marks."""
+    """The shape fits if a conversation has one of these marks."""
     chats: tuple[str, ...] = ("",)
-    """Paths of the file's conversations. The first with one counts."""
+    """Paths of the file's conversations. The first path that leads to one counts."""
     group: str = ""
-    """The path of the conversation's id in a row, where rows of several are mixed."""
+    """The path of the conversation's id in a row, if rows of several conversations are mixed."""
     rows: str = "messages|"
-    """The messages of a conversation. `""` is the conversation itself, a list."""
+    """The path of a conversation's messages. `""` means that the conversation is their list."""
     nested: str = ""
-    """A row's list of further rows. They stand behind it."""
+    """The path of a list of further rows inside a row. They come after the row."""
     body: str = ""
-    """The message in a row. The row's own keys count too."""
+    """The path of the message inside a row. The row's own keys count too."""
     role: str = "role"
     roles: tuple[tuple[str, ...], ...] = ()
-    """A mark of a row, the meaning of its role (`roles.ByRole.take`; empty: left out), and the path
-    of its text, where that is not `text`."""
+    """Rules: a mark of a row, the meaning of its role (`roles.ByRole.take`; empty: the row is left
+    out), and the path of its text, if that is not `text`."""
     others: str | None = None
-    """The meaning of all other roles. None: what the name means."""
+    """The meaning of a role that has no rule and no known name. None: the role is unknown."""
     first: str | None = None
     """The meaning of the first message's role."""
     text: str = "content"
     turns: tuple[tuple[str, str], ...] = ()
-    """For a row with several messages: the meaning of each role, and the path of its text."""
+    """For a row with several messages: the meaning of each message's role, and its text's path."""
     also: tuple[tuple[str, str], ...] = ()
-    """A known key of calls and results, and its path in a row."""
+    """A known key of calls and results, and the path in a row where this format has its value."""
     results: str = ""
-    """The results of a row's calls."""
+    """The path of the results of a row's calls."""
     attached: str = ""
-    """Texts in a row that the program added for the person."""
+    """The path of texts in a row that the program added to the user's."""
     system: str = ""
-    """The system prompt of a conversation."""
+    """The path of a conversation's system prompt."""
     name_at: str = "title|name"
     model: str = "model|*.model"
     session: str = "sessionId|session_id|id|*.sessionId|*.session_id"
     time: str = "timestamp|createdAt|created_at|created|ts|create_time|time"
     tree: tuple[str, str, str] = ("", "", "")
-    """The paths of a row's id and its parent's id, and of the current row's id in the conversation.
-    """
+    """The paths of a row's id, of its parent's id, and of a conversation's current row."""
     newer: str = ""
     """The path of a row's id. A row replaces an earlier row with the same id."""
     undone: str = ""
-    """In a row, the id of the first of the rows that it takes back."""
+    """The path of an id in a row. The row takes back the one with this id, and all after it."""
 
 
 # --- paths and marks ------------------------------------------------------------------------------
 
 
 def all_at(value: object, path: str, most: int | None = None) -> Iterator[Any]:
-    """The values at the first alternative of a path that has one. None and empty values do not
-    count. Only `most` items of each list are visited.
+    """Yield the values at the first alternative of a path that has one. None and empty values do
+    not count. At most `most` items of each list are visited.
     """
     for each in path.split("|"):
         values = _walk(value, each.split(".") if each else [], most)
@@ -123,12 +122,12 @@ def _walk(value: Any, keys: Sequence[str], most: int | None) -> Iterator[Any]:  
 
 
 def first_at(value: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The first of `all_at`, or None."""
+    """Return the first of `all_at`, or None."""
     return next(all_at(value, path), None) if path else None
 
 
 def has(value: object, mark: str) -> bool:
-    """Whether a value has a mark."""
+    """Whether all parts of the mark hold for the value."""
     return all(_has_one(value, each) for each in mark.split(" "))
 
 
@@ -151,7 +150,7 @@ def recognizes(shape: FileShape, document: Document) -> bool:
 
 
 def titles(shape: FileShape, document: Document) -> list[str | None]:
-    """The conversations' titles, in their order."""
+    """Return the conversations' titles, in order."""
     chats = _chats(shape, document) or [_root(document)]
     return [text_or(first_at(chat, shape.name_at)) for chat in chats]
 
@@ -159,7 +158,7 @@ def titles(shape: FileShape, document: Document) -> list[str | None]:
 def read(
     shape: FileShape, document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the file. `active` changes nothing.
+    """Read one conversation of the file. `active` changes nothing.
 
     Raises:
         InvalidTranscript: names the wrong message.
@@ -186,10 +185,10 @@ def read(
 
 
 def _chats(shape: FileShape, document: Document, most: int | None = None) -> list[Any]:
-    """The file's conversations, at most `most` of a list. Empty for another shape."""
+    """Return the conversations, at most `most` of a list. Empty if the file has another shape."""
     roots = [_root(document)]
     if len(document.rows) == 1 and b"\n" not in document.data.strip():
-        roots.append(roots[:])  # one line, of those of which a file may have many
+        roots.append(roots[:])  # the only line of a file that may have many
     for root in roots:
         for path in shape.chats:
             chats = list(_walk(root, path.split(".") if path else [], most))
@@ -199,13 +198,13 @@ def _chats(shape: FileShape, document: Document, most: int | None = None) -> lis
 
 
 def _root(document: Document) -> Any:  # noqa: ANN401 - any JSON value
-    """The file's value, or the list of its lines' values."""
+    """Return the file's value, or the list of its lines' values."""
     values = [value for _, value in document.rows]
     return values if isinstance(document, JsonLines) else values[0]
 
 
 def _parts_of(shape: FileShape, chat: object) -> list[Any]:
-    """Splits mixed rows into their conversations."""
+    """Split mixed rows into their conversations."""
     if not shape.group:
         return [chat]
     parts: dict[str, list[Any]] = {}
@@ -218,7 +217,7 @@ def _parts_of(shape: FileShape, chat: object) -> list[Any]:
 
 
 def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[str, list[Any]]:
-    """The path of the conversation's rows, and the rows in order."""
+    """Return the path of the conversation's rows, and the rows in order."""
     paths = shape.rows.split("|")
     at = next((path for path in paths if any(_listed(chat, path))), paths[0])
     rows = list(_listed(chat, at))
@@ -237,7 +236,7 @@ def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[st
 
 
 def _listed(chat: object, path: str) -> Iterator[Any]:
-    """The rows at a path: of lists, or of an object by ids."""
+    """Yield the rows at a path: the items of lists, or the values of an object by ids."""
     for value in _walk(chat, path.split(".") if path else [], None):
         if isinstance(value, list):
             yield from value
@@ -254,7 +253,7 @@ def _unfolded(row: object, nested: str) -> Iterator[Any]:
 
 
 def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> list[Any]:
-    """The newest version of each row, at the place of its first version."""
+    """Return the newest version of each row, at the place of its first version."""
     rows_by_id: dict[str, Any] = {}
     for index, row in enumerate(rows):
         row_id = first_at(row, shape.newer)
@@ -272,7 +271,7 @@ def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> li
 class _ShapedChat(ByRole):
     shape: FileShape = field(kw_only=True)
     _texts: list[str] = field(default_factory=list)
-    """The texts of the open row's messages."""
+    """The texts of the current row's messages."""
     _all_texts: set[str] = field(default_factory=set)
     _system: object = None
 
@@ -280,7 +279,7 @@ class _ShapedChat(ByRole):
         """Take one row.
 
         Raises:
-            InvalidTranscript: naming what is wrong at that place.
+            InvalidTranscript: says what is wrong at `place`.
         """
         if not isinstance(row, dict):
             raise InvalidTranscript(self.source, f"{place}: expected a message, got {row!r:.40}")
@@ -299,7 +298,7 @@ class _ShapedChat(ByRole):
         self._count_unread(row)
 
     def _merged(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The row with its body among its keys, under known names."""
+        """Merge a row with the message inside it, and add the known names of its keys."""
         shape = self.shape
         body = first_at(row, shape.body)
         key = shape.body.partition(".")[0]
@@ -311,7 +310,7 @@ class _ShapedChat(ByRole):
         return whole
 
     def _one(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
-        """Take the message of a row. Returns whether it is one."""
+        """Take the message of a row. Return whether there is one."""
         shape = self.shape
         named = [text_or(first_at(whole, path)) for path in shape.role.split("|")]
         role = next((each for each in named if role_means(each)), None) or next(
@@ -367,7 +366,7 @@ class _ShapedChat(ByRole):
         ByRole.answer(self, asked, result, row, time=time)
 
     def _count_unread(self, row: Row) -> None:
-        """Count the row's texts that reach no message, by their key."""
+        """Count the row's texts that appear in no message, by their key."""
         all_texts = self._all_texts
         all_texts.update(text.strip() for text in self._texts)
         joined = "\n".join(self._texts)
@@ -384,7 +383,7 @@ _MEANINGS = frozenset(("user", "assistant", "system", "developer", "call", "resu
 
 
 def _content(row: Row, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value at a path. Several values become one list."""
+    """Return the value at a path. Several values become one list."""
     values = list(all_at(row, path))
     if len(values) < 2:
         return values[0] if values else None
@@ -400,7 +399,7 @@ def _words_of(part: Part) -> Iterator[str]:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """The texts of a value with more than one word."""
+    """Yield the texts inside a value that have more than one word."""
     if isinstance(value, str) and value.startswith("{") and (inner := _json(value)):
         yield from _texts_in(inner)
     elif isinstance(value, str):

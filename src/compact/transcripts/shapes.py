@@ -1,8 +1,8 @@
-"""The formats that `shape_reading` reads: a row of data each.
+"""Lists the formats that `shape_reading` reads: one row of data for each.
 
 To add a program's format, add a row here. The defaults of `FileShape` fit most programs. The shapes
-come from files of the programs or from their public descriptions. `guess` reads files of unknown
-programs.
+come from files of the programs or from their public descriptions. `guess` finds the shape of files
+of unknown programs.
 """
 
 from __future__ import annotations
@@ -459,11 +459,11 @@ SHAPES: tuple[FileShape, ...] = (
 _ROLE_LIKE = ("role", "sender", "from", "author", "speaker", "type", "who", "source", "kind")
 _TEXT_LIKE = ("content", "text", "message", "body", "value", "parts", "msg", "blocks", "utterance")
 _DEEPEST = 6
-"""Levels of an object that are searched for messages."""
+"""How many levels of an object are searched for messages."""
 
 
 def guess(document: Document) -> FileShape | None:
-    """The shape of a file with exactly one kind of list whose objects have a role and a text."""
+    """Return the shape of a file whose lists of messages all have one path and the same keys."""
     values = [value for _, value in document.rows]
     root = values if isinstance(document, JsonLines) else values[0]
     lists = Counter(_message_lists(root, ()))
@@ -479,7 +479,7 @@ def guess(document: Document) -> FileShape | None:
 def _message_lists(
     value: object, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """The paths of lists of messages, with the keys of role and text."""
+    """Yield the paths of lists of messages, with the keys of role and text."""
     if len(path) > _DEEPEST:
         return
     if isinstance(value, list):
@@ -495,7 +495,7 @@ def _message_lists(
 
 
 def _keys_of(rows: list[dict[str, object]]) -> tuple[str, str] | None:
-    """The keys of role and text, where the objects are messages of a user and an assistant."""
+    """Return the keys of role and text, if the rows are messages of a user and an assistant."""
     sides = {"user", "assistant"}
     means = {key: {role_means(row.get(key)) for row in rows} for key in _ROLE_LIKE}
     role = next((key for key, meanings in means.items() if sides <= meanings), None)
@@ -513,14 +513,14 @@ def recognizes(document: Document) -> bool:
 
 
 def titles(document: Document) -> list[str | None]:
-    """The conversations' titles, in their order."""
+    """Return the conversations' titles, in order."""
     return shape_reading.titles(guess(document) or _NOBODYS, document)
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of a file of an unknown program. A note says how it was read.
+    """Read one conversation of a file of an unknown program. A note says how it was read.
 
     Raises:
         InvalidTranscript: names the wrong message.

@@ -1,9 +1,9 @@
-"""SpecStory Markdown: exports of Claude Code, Codex CLI, Gemini CLI and Cursor sessions.
+"""Reads SpecStory Markdown: exports of Claude Code, Codex CLI, Gemini CLI and Cursor sessions.
 
 A `<think>` block goes with the turn after it. Each `<tool-use>` block becomes a call and its
 result. Their id is the tool's name and a counter. Turns of sub-agents (sidechain) are left out.
 Sessions resumed from another tool have calls as plain text in their first part: texts that end in
-an output block become calls too. Claude Code's summary of an earlier part is left out where that
+an output block become calls too. Claude Code's summary of an earlier part is left out if that
 part is in the file. Otherwise it is a checkpoint. The export lacks some arguments and outputs. The
 notes count them. Cursor's export escapes HTML. Its tool blocks are unescaped.
 
@@ -55,14 +55,14 @@ _SCRIPT = regex(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.*)\n`
 
 
 def recognizes(document: Document) -> bool:
-    """Whether SpecStory's session comment is at the text's head."""
+    """Whether SpecStory's session comment is among the first lines of the text."""
     return isinstance(document, PlainText) and _tool_of(document.data.decode()) is not None
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """The file's one conversation. An export has no boundaries, so `active` changes nothing.
+    """Read the file's one conversation. An export has no boundaries, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: there is no turn.
@@ -84,7 +84,7 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class MarkdownTurn:
-    """A heading and the text below it. `line` is the heading's, counted from 1."""
+    """A heading and the text below it. `line` is the line of the heading, counted from 1."""
 
     who: str
     sidechain: bool
@@ -115,7 +115,7 @@ class _Session(Collected):
             self._take_agent(turn, body)
 
     def finish(self) -> None:
-        """Reasoning without a reply becomes a message of its own."""
+        """Add reasoning that got no reply as a message of its own."""
         if self._thinking:
             parts = [part for part, _ in self._thinking]
             turn = self._thinking[-1][1]
@@ -146,7 +146,7 @@ class _Session(Collected):
             self._answer(turn, Text(body))
 
     def _take_tools(self, turn: MarkdownTurn, body: str) -> None:
-        """The tool blocks of a turn. Cursor writes a second, empty block for each: left out."""
+        """Take the tool blocks of a turn. Leave out the second, empty blocks that Cursor writes."""
         previous: tuple[str, str] | None = None
         for block, summary, within in _blocks(body):
             inside = html.unescape(within) if self.escaped else within
@@ -157,7 +157,7 @@ class _Session(Collected):
             self._call(turn, block["name"], _arguments(summary, call, block["type"]), output)
 
     def _take_plain_call(self, turn: MarkdownTurn, body: str) -> bool:
-        """Take a call that a resumed session has as text. Returns whether it is one."""
+        """Take a call that a resumed session has as text. Return whether the text is a call."""
         call, output = _split(body, is_write=body.startswith("```"))
         if output is None:
             return False
@@ -195,10 +195,10 @@ class _Session(Collected):
 
 
 def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
-    """The call and its output: the last output block, or None.
+    """Split a tool block into the call and its output. The output is None if there is none.
 
     Outputs are not escaped and may hold fences of their own, so the output begins at the first
-    output fence; what is written to a file comes before the output, so there it is the last one.
+    fence. If a file was written, its text comes first, so the output begins at the last fence.
     """
     answer = _ANSWER.search(inside)
     if answer:
@@ -213,7 +213,7 @@ def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
 
 
 def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
-    """The opening, the summary and the contents of each tool block."""
+    """Yield the opening, the summary and the contents of each tool block."""
     end = 0
     for block in _TOOL.finditer(body):
         _, is_titled, summary = block["titled"].partition("**")
@@ -228,7 +228,7 @@ def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
 
 
 def _whole_span(text: str) -> tuple[str, str] | None:
-    """The text above, and the contents of, a last line that is one code span. None without one."""
+    """If the last line is a code span, return the text above it, and its contents. Else None."""
     above, _, line = text.rstrip().rpartition("\n")
     line = line.lstrip()
     is_span = len(line) > 1 and line[0] == line[-1] == "`"
@@ -236,7 +236,7 @@ def _whole_span(text: str) -> tuple[str, str] | None:
 
 
 def _arguments(summary: str, asked: str, kind: str) -> str:
-    """The arguments as JSON: a shell's command, else the text that the export has."""
+    """Write the arguments as JSON: a shell's command, else the text that the export has."""
     values: dict[str, str] = {}
     text = "\n".join(x for x in (summary, asked) if x.strip())
     script = _SCRIPT.fullmatch(text)
@@ -254,7 +254,7 @@ def _arguments(summary: str, asked: str, kind: str) -> str:
 
 
 def _tool_of(text: str) -> str | None:
-    """The coding tool of a SpecStory file. None for other texts."""
+    """Return the coding tool that a SpecStory file names. None for other texts."""
     matches = (_SESSION.match(line.strip()) for line in _head_of(text))
     return next((match["tool"] for match in matches if match), None)
 
@@ -268,7 +268,7 @@ def _head_of(text: str) -> list[str]:
 
 
 def _turns_of(text: str) -> list[MarkdownTurn]:
-    """The turns in order. A heading stands between empty lines, outside of code and tools."""
+    """Return the turns in order. Headings are between empty lines, outside of code and tools."""
     lines = text.replace("\r\n", "\n").split("\n")
     headings = list(_headings(lines))
     turns: list[MarkdownTurn] = []
@@ -344,8 +344,8 @@ class _Quoting:
     def _code_closes_after(self, index: int) -> bool:
         """Whether the open code block closes below.
 
-        A person may open a block and never close it. Then the next fence opens another block: it
-        has a language, or a partner before the next heading.
+        The user may open a block and never close it. Then the next fence opens another block: it
+        has a language, or its closing fence comes before the next heading.
         """
         fences = 0
         for line in self._lines[index + 1 :]:

@@ -1,13 +1,13 @@
-"""SQLite chats of an older assistant: a database with tables `conversations` and `messages`, which
-`transcripts.chats` reads.
+"""Reads SQLite chats of an older assistant: a database with tables `conversations` and
+`messages`. `transcripts.chats` reads the tables.
 
 Decisions:
 
 - Columns have the usual names of such programs (`content`, `text`, `body`; `timestamp`,
   `created_at`). Unknown columns stay in the rows.
-- Messages come by time. Messages of the same time keep the table's order.
+- Messages are sorted by time. Messages of the same time keep the table's order.
 - Roles and contents: see `roles`. A content that is a JSON list of parts is read as parts. Keys of
-  `metadata` (a tool's name, a call's id) count where no column has them.
+  `metadata` (a tool's name, a call's id) count if no column has them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _MODELS = ("model", "model_name", "model_key", "model_used")
 
 
 def recognizes(document: Document) -> bool:
-    """Whether it is a database. Loading refuses one without these tables."""
+    """Whether the file is a database. Loading refuses databases without these tables."""
     return isinstance(document, Database)
 
 
 def titles(document: Document) -> list[str | None]:
-    """The conversations' titles, in their order."""
+    """Return the conversations' titles, in order."""
     return [_text(value["conversation"], _TITLES) for _, value in document.rows]
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """One conversation of the database. `active` changes nothing.
+    """Read one conversation of the database. `active` changes nothing.
 
     Raises:
         InvalidTranscript: names the wrong message.
@@ -71,7 +71,7 @@ def read(
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """By time. A row without a time stays behind the row before it."""
+    """Sort by time. A row without a time stays after the row before it."""
     last = datetime.min.replace(tzinfo=UTC)
     timed: list[tuple[datetime, Row]] = []
     for row in rows:
@@ -93,14 +93,14 @@ def _time(row: Row) -> datetime | None:
 
 
 def _moment(value: object) -> datetime | None:
-    """A time as text, as a number, or as a number in text."""
+    """Parse a time given as text, as a number, or as a number in text."""
     if isinstance(value, str) and value.replace(".", "", 1).isdigit():
         return time_of(float(value))
     return time_of(value)
 
 
 def _content(row: Row) -> object:
-    """The text, or the parts where the text is their JSON."""
+    """Return the text. If it is a JSON list of parts, return the parts."""
     value = _first(row, _CONTENTS)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
@@ -119,7 +119,7 @@ def _metadata(row: Row) -> Mapping[str, Any]:
 
 
 def _model(record: Row, rows: Sequence[Row]) -> str | None:
-    """The last model of the messages, else of the conversation."""
+    """Return the last model of the messages, else the model of the conversation."""
     models = (_text({**_metadata(row), **row}, _MODELS) for row in reversed(rows))
     return next((model for model in models if model), _text(record, _MODELS))
 

@@ -1,6 +1,6 @@
-"""The formats, in the order in which they are tried.
+"""Lists the formats, in the order in which they are tried.
 
-The first format that recognizes a document reads it. A rule checks a few keys only. A caller may
+The first format that recognizes a document reads it. A format checks only a few keys. A caller may
 pass another table, as the evaluations do.
 """
 
@@ -59,8 +59,8 @@ class Format:
     read: Read
     kind: Kind = "JSON"
     titles: Callable[[Document], Sequence[str | None]] | None = None
-    """The conversations' titles in their order, found without reading a conversation. None where a
-    file has only one."""
+    """Returns the conversations' titles in order, without reading a conversation. None if a file
+    holds only one conversation."""
 
 
 FORMATS: tuple[Format, ...] = (
@@ -142,10 +142,10 @@ FORMATS: tuple[Format, ...] = (
 
 
 def by_name(name: str, *, source: str, formats: Sequence[Format] = FORMATS) -> Format:
-    """The format with this name.
+    """Return the format with this name.
 
     Raises:
-        InvalidTranscript: there is none.
+        InvalidTranscript: there is no such format.
     """
     for each in formats:
         if each.name == name:
@@ -155,10 +155,10 @@ def by_name(name: str, *, source: str, formats: Sequence[Format] = FORMATS) -> F
 
 
 def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Format:
-    """The format of a document, by its content.
+    """Return the format of a document, by its content.
 
     Raises:
-        InvalidTranscript: no format recognizes it.
+        InvalidTranscript: no format recognizes the document.
     """
     kind = kind_of(document)
     for each in formats:
@@ -173,7 +173,7 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
 
 
 def _seen(document: Document) -> str:
-    """A short description of a file's contents."""
+    """Describe a file's contents briefly."""
     if isinstance(document, PlainText):
         lines = document.data.decode().strip().split("\n")
         begins = f"{lines[0][:40]!r}"
@@ -187,7 +187,7 @@ def _seen(document: Document) -> str:
 
 
 def _kind(value: object) -> str:
-    """A JSON value's type. For an object its keys."""
+    """Describe a JSON value by its type, an object by its keys."""
     if not isinstance(value, dict):
         return f"a {type(value).__name__}"
     keys = [f"{key} ({type(each).__name__})" for key, each in islice(value.items(), 8)]

@@ -1,5 +1,5 @@
-"""A `Transcript`: one conversation and the file it came from. And `Collected`, with which readers
-build it.
+"""Holds a `Transcript`: one conversation and the file that it came from. Readers build it with
+`Collected`.
 
 `reading` reads files, `writing` writes them.
 """
@@ -27,12 +27,12 @@ NO_BOUNDARY = "no compaction boundary: active is the whole file"
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """How a file holds its messages, for a writer.
+    """How a file holds its messages. A writer needs this.
 
-    `shape`: one JSON value a line, one list, or one object with the key `messages`. `fields`: the
-    object's other keys, or what a writer takes over from the file. `indent`: spaces, where the JSON
-    was pretty-printed. `original`: the text that comes back when nothing changed, without a
-    half-written last line; None where the format is not written.
+    `shape`: one JSON value on each line, one list, or one object with the key `messages`. `fields`:
+    the object's other keys, or what a writer takes over from the file. `indent`: how many spaces,
+    if the JSON was pretty-printed. `original`: the text to write if nothing changed, without a
+    half-written last line; None if the format cannot be written.
     """
 
     shape: Shape = "lines"
@@ -46,10 +46,10 @@ class Transcript:
     """One conversation of a file.
 
     `source` is the file's name, `format` a name in `table`, `wire` the wire format of its messages,
-    `model` the last model, where the file has it. `rows` maps a message's id to the rows that it
-    was made of. `notes` say what was left out or is uncertain, with counts. `conversations` is the
-    number of conversations in the file. `session_id` is the conversation's own id, where it has
-    one.
+    `model` the last model, if the file names it. `rows` maps a message's id to the rows that the
+    message was made from. `notes` say what was left out or is uncertain, with counts.
+    `conversations` is the number of conversations in the file. `session_id` is the conversation's
+    own id, if it has one.
     """
 
     source: str
@@ -68,18 +68,18 @@ class Transcript:
 
 @dataclass(slots=True)
 class Collected:
-    """Collects the messages of a file, and the rows that they are made of."""
+    """Collects the messages of a file, and the rows that they are made from."""
 
     source: str
     messages: list[Message] = field(default_factory=list)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What was left out → count. `one|many` where the plural is not with -s."""
+    """What was left out → how often. Written `one|many` if the plural does not end in -s."""
     odd: list[InvalidTranscript] = field(default_factory=list)
     """The errors of rows that were left out."""
 
     def attempt(self, take: Callable[[], object]) -> bool:
-        """Run `take` for a row and keep its error. Returns whether there was none."""
+        """Run `take` for a row and keep its error. Return whether there was none."""
         try:
             take()
         except InvalidTranscript as error:
@@ -93,7 +93,7 @@ class Collected:
         is_row: Callable[[dict[str, Any]], bool],
         what: str,
     ) -> list[tuple[int, dict[str, Any]]]:
-        """The rows with `is_row`. The others become errors."""
+        """Return the rows for which `is_row` is true. Record an error for each of the others."""
         right: list[tuple[int, dict[str, Any]]] = []
         for number, row in rows:
             if isinstance(row, dict) and is_row(row):
@@ -105,7 +105,7 @@ class Collected:
     def parsed(
         self, wire: WireFormat, raw: object, place: str, *, line: int | None = None
     ) -> Message:
-        """A provider's dictionary as the next message.
+        """Parse a provider's dictionary as the next message.
 
         Raises:
             InvalidTranscript: names the line, and the wrong field at that place.
@@ -120,7 +120,7 @@ class Collected:
         raise InvalidTranscript(self.source, reason, line=line)
 
     def add(self, message: Message, *rows: Row) -> None:
-        """Add the next message. A repeated id is replaced."""
+        """Add the next message. An id that is already used is replaced."""
         if message.id in self.rows:
             message = message.model_copy(update={"id": f"m{len(self.messages)}-again"})
         self.messages.append(message)
@@ -129,8 +129,8 @@ class Collected:
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
     ) -> None:
-        """Add a message of these parts, for formats that are no provider's. Without a time it gets
-        the time of the message before it. `more` are other fields of a message.
+        """Add a message with these parts, for formats that no provider defines. Without `time`, it
+        gets the time of the message before it. `more` are other fields of a message.
         """
         last = self.messages[-1].timestamp if self.messages else clock_and_ids.now()
         fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
@@ -146,8 +146,8 @@ class Collected:
         wire: str = "chat_completions",
         **facts: Any,  # noqa: ANN401 - other fields of a Transcript
     ) -> Transcript:
-        """The transcript of the collected messages. `before` and `after` are further notes, `facts`
-        other fields.
+        """Build the transcript of the collected messages. `before` and `after` are further notes,
+        `facts` other fields.
 
         Raises:
             InvalidTranscript: see `notes`.
@@ -163,11 +163,11 @@ class Collected:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What was left out, in words.
+        """Say in words what was left out.
 
         Raises:
-            InvalidTranscript: there are not more messages than odd rows. It is the first row's
-                error.
+            InvalidTranscript: at least as many rows were left out with an error as there are
+                messages. It is the first of these errors.
         """
         if self.odd and len(self.odd) >= len(self.messages):
             raise self.odd[0]
@@ -186,8 +186,8 @@ class Collected:
 def branch_of(
     ids: Sequence[str | None], parents: Sequence[str | None], current: object
 ) -> list[int]:
-    """Positions of the rows from the root to the current row, else to the last one. All rows where
-    one has no id of its own, or none names a parent.
+    """Return the positions of the rows from the root to the current row, else to the last row.
+    Return all rows if one of them has no id of its own, or none names a parent.
     """
     places = {each: at for at, each in enumerate(ids) if each is not None}
     if len(places) < len(ids) or not any(parent in places for parent in parents):
@@ -202,7 +202,7 @@ def branch_of(
 
 
 def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
-    """Parts as a message's content. One text becomes a string."""
+    """Turn parts into a message's content. A single text becomes a string."""
     match parts:
         case [Text(text=text)]:
             return text
@@ -211,8 +211,8 @@ def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
 
 
 def time_of(value: object) -> datetime | None:
-    """The time of an ISO text, or of seconds or milliseconds since 1970. UTC where there is no
-    zone. None for other values.
+    """Parse an ISO time, or seconds or milliseconds since 1970. A time without a zone is UTC.
+    Return None for other values.
     """
     try:
         if isinstance(value, str):
@@ -227,7 +227,7 @@ def time_of(value: object) -> datetime | None:
 
 
 def text_or(value: object) -> str | None:
-    """The value where it is a non-empty text."""
+    """Return the value if it is a non-empty text, else None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -237,7 +237,7 @@ def has_type(row: Row) -> bool:
 
 
 def newer_than(known: int, version: object) -> tuple[str, ...]:
-    """A note where the file's version of the format is newer than the last known one."""
+    """Return a note if the file's version of the format is newer than the last known one."""
     number = version.partition(".")[0] if isinstance(version, str) else version
     try:
         is_newer = not isinstance(number, bool) and int(number) > known  # type: ignore[call-overload]

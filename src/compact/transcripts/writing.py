@@ -1,4 +1,4 @@
-"""Writes messages into a file of their transcript's kind.
+"""Writes messages as a file of the same kind as their transcript.
 
 Claude Code sessions become Claude Code JSON Lines. Plain chat files keep their shape. Every other
 format becomes JSON Lines, one message a line: Codex CLI rollouts as Responses items, all others as
@@ -16,7 +16,7 @@ from compact.transcripts.transcript import Transcript, content_of
 
 
 def writable(transcript: Transcript) -> Transcript:
-    """The transcript without what cannot be written. A note says what was left out."""
+    """Return the transcript without what cannot be written. A note says what was left out."""
     if transcript.format == chat_json.NAME or transcript.wire != "chat_completions":
         return transcript
     messages: list[Message] = []
@@ -39,11 +39,11 @@ def writable(transcript: Transcript) -> Transcript:
 def write(
     transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int | None = None
 ) -> str:
-    """The messages as the text of a file.
+    """Write the messages as the text of a file.
 
-    Unchanged messages give the file's text back, byte for byte, where the format can be written.
-    Only a half-written last line is left out. `pre_tokens` are the tokens of the context before
-    compression, for Claude Code's boundary row. By default they are a quarter of its characters.
+    Unchanged messages give the file's text back, byte for byte, if the format can be written. Only
+    a half-written last line is left out. `pre_tokens` says how many tokens the context had before
+    compression, for Claude Code's boundary row. By default the number is estimated.
     """
     original = transcript.container.original
     if original is not None and _unchanged(transcript.messages, messages):
@@ -64,7 +64,7 @@ def _unchanged(read: Sequence[Message], given: Sequence[Message]) -> bool:
 
 
 def _estimate(messages: Sequence[Message]) -> int:
-    """Known token counts, else a quarter of the characters."""
+    """Sum the messages' known token counts, else a quarter of their characters."""
     total = 0
     for message in messages:
         if message.token_count is not None:
