@@ -1,4 +1,4 @@
-"""What the adapters share: packages that are imported when used, API keys and their addresses,
+"""Shared by the adapters: packages that are imported when used, API keys and their addresses,
 certificates, and one client for each event loop.
 """
 
@@ -57,7 +57,7 @@ def check_package(key: str) -> None:
 
 
 def unaskable(key: str) -> str:
-    """Why a model cannot be asked from here: its package or its API key is missing. Empty if it can
+    """Why a model cannot be asked: its package or its API key is missing. Empty if the model can
     be asked. No request is sent.
     """
     named = parse_key(key)
@@ -84,7 +84,7 @@ def _missing(name: str, model: str) -> ModelRefused:
 
 
 def how_to_install(extra: str, package: str = "") -> str:
-    """The commands that install an extra or one package of it, by pip and in a clone of compact."""
+    """Return commands that install an extra or one of its packages, by pip and in a clone."""
     try:
         lines = requires("compactctl") or []
     except PackageNotFoundError:
@@ -96,20 +96,20 @@ def how_to_install(extra: str, package: str = "") -> str:
 
 
 def key_for(provider: str, address: str | None) -> str | None:
-    """The API key in the environment, for the server at an address.
+    """Return the API key in the environment for the server at an address.
 
-    The address None means the provider's default. The result is None if there is no key, if it
-    would travel over plain http, or if it is for another server (`belongs`).
+    The address None means the provider's default. The result is None if there is no key, if the key
+    would be sent unencrypted over http, or if the key belongs to another server (`belongs`).
     """
     key = os.environ.get(PROVIDERS[provider].key) or None
     return key if is_sealed(address) and belongs(provider, address) else None
 
 
 def belongs(provider: str, address: str | None) -> bool:
-    """Whether the API key in the environment is meant for the server at an address.
+    """Return whether the API key in the environment belongs to the server at an address.
 
-    It is meant for the address that the environment names beside the key, else for the provider's
-    own, and for servers on this machine.
+    The key belongs to the address that another variable gives, else to the provider's own address.
+    It also belongs to every server on this machine.
     """
     if address is None or is_here(address):
         return True
@@ -118,12 +118,12 @@ def belongs(provider: str, address: str | None) -> bool:
 
 
 def is_own(provider: str, address: str | None) -> bool:
-    """Whether an address is the provider's own. None stands for that one."""
+    """Return whether an address is the provider's own. None means the provider's own."""
     return address is None or _origin(address) == _origin(PROVIDERS[provider].own)
 
 
 def address_of(provider: str) -> str:
-    """The address of a provider's models whose keys name no server."""
+    """Return the address to use for a provider's model if the model's key names no server."""
     record = PROVIDERS[provider]
     return os.environ.get(record.address) or record.default or record.own
 
@@ -143,7 +143,7 @@ def leads_to(key: ModelKey) -> str | None:
 
 
 def _origin(address: str) -> tuple[str, str, int | None] | None:
-    """Scheme, host and port; None if the text is no address."""
+    """Split an address into scheme, host and port; None if the text is not an address."""
     text = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(text)
@@ -154,7 +154,7 @@ def _origin(address: str) -> tuple[str, str, int | None] | None:
 
 
 def is_sealed(address: str | None) -> bool:
-    """Whether requests to an address are encrypted on the way, or never leave this machine."""
+    """Return whether requests to an address are encrypted or never leave this machine."""
     return address is None or address.lower().startswith("https://") or is_here(address)
 
 
@@ -191,7 +191,7 @@ def _certificates(library: str, *_named: str | None) -> ssl.SSLContext:
 
 
 class LoopClients(Generic[Client]):
-    """One client for each running event loop, as asynchronous clients are bound to theirs.
+    """Keeps one client for each running event loop, because each client works in one loop only.
 
     A client is closed with its loop, with this object, or by `aclose`. The next use makes a new
     one.

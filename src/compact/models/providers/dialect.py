@@ -1,4 +1,4 @@
-"""What one server does not take, learned from its refusals.
+"""Learn from a server's refusals what the server does not accept.
 
 Servers that speak the same API differ in the fields, the order of messages and the kinds of content
 that they accept, and few say so beforehand. A refusal teaches: from then on, `Dialect` names a
@@ -31,19 +31,19 @@ _UNKNOWN = regex(
     r"does(?: not|n't) support",
     re.IGNORECASE,
 )
-"""Words of refusals that find fault with a field itself and not with its value."""
+"""Words in a refusal which show that the field itself, not its value, is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A field of a request beside the prompt."""
+    """A field of a request, other than the prompt."""
 
     names: tuple[str, ...]
-    """Its possible names, in the order they are tried."""
+    """The field's possible names, in the order in which they are tried."""
     needed: bool = False
-    """Whether a request without it makes no sense."""
+    """Whether a request makes no sense without the field."""
     words: str = ""
-    """A pattern that finds it in refusals, beside its names."""
+    """A pattern, in addition to the names, that finds the field in refusals."""
 
 
 class Dialect:
@@ -58,7 +58,7 @@ class Dialect:
         return self._tried[wish] < len(self._wishes[wish].names)
 
     def written(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """The wishes as fields of a request; without those that the server refused."""
+        """Return the wishes as fields of a request, without those that the server refused."""
         return {self._name(wish): wanted[wish] for wish in wanted if self.knows(wish)}
 
     def learned(self, wanted: Mapping[str, Any], refusal: ModelRefused) -> bool:
@@ -100,7 +100,7 @@ class StrictTurns:
         """0: any order; 1: user and assistant take turns; 2: turns, and words only."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """The prompt in an order that the server accepts."""
+        """Return the prompt in an order that the server accepts."""
         field = "input" if "input" in prompt else "messages"
         if not self._strictness or not prompt.get(field):
             return dict(prompt)
@@ -148,10 +148,10 @@ class UnsupportedParts:
         self._kinds: set[str] = set()
         """Refused kinds of parts, as `ModelRefused.part` names them."""
         self._reported: set[str] = set()
-        """Digests of single parts whose refusal the caller knows."""
+        """Digests of single parts whose refusal was already raised to the caller."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """The prompt with words in place of refused parts."""
+        """Return the prompt with words in place of refused parts."""
         field = _field(prompt)
         if not (self._kinds or self._reported) or not prompt[field]:
             return dict(prompt)
@@ -198,7 +198,7 @@ def _kind(part: Body) -> str:
 
 
 def _is(part: Body, refused: str) -> bool:
-    """Whether a part is of the kind in `ModelRefused.part`."""
+    """Return whether a part is of the kind that `ModelRefused.part` named."""
     kind = _kind(part)
     match refused:
         case "media":
@@ -215,7 +215,7 @@ def _digest(part: Body) -> str:
 
 
 def _parts(message: Body) -> Iterator[Body]:
-    """The parts of a message, those inside tool results and Ollama's images included."""
+    """Yield a message's parts, including parts in tool results and Ollama's images."""
     for field in _HOLDERS:
         for part in message[field] if isinstance(message.get(field), list) else ():
             if isinstance(part, Mapping):

@@ -1,4 +1,4 @@
-"""Embedders: Ollama, servers with OpenAI's API, sentence-transformers, and functions of one's own.
+"""Embedders: Ollama, servers with OpenAI's API, sentence-transformers, and your own functions.
 
 `embedder` finds one by name. Clients of the vendors are imported when they are first needed.
 """
@@ -32,7 +32,7 @@ from compact.text.embedding import Numbers, cut
 T = TypeVar("T")
 Vectors = Sequence[Numbers]
 TIMEOUT = 120.0
-"""Seconds that one answer may take: a server may have to load its model first."""
+"""Longest time for one answer, in seconds. A server may have to load its model first."""
 _PREFIXES: Mapping[str, tuple[str, str]] = {
     "nomic-embed-text": ("search_document: ", "search_query: "),
     "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
@@ -44,7 +44,7 @@ demand them, and their files in Ollama do not add them."""
 
 
 def prefixes_of(model: str) -> tuple[str, str]:
-    """The prefixes that a model wants before documents and before questions."""
+    """Return the prefixes that a model needs before documents and before questions."""
     own = model.rpartition("/")[2]
     return next((pair for name, pair in _PREFIXES.items() if own.startswith(name)), ("", ""))
 
@@ -72,7 +72,7 @@ class ServedEmbedder(ABC):
 
     @cached_property
     def dimensions(self) -> int:
-        """Numbers in each vector; the model is asked once.
+        """How many numbers each vector has; the model is asked once.
 
         Raises:
             ModelFailed: it cannot be asked.
@@ -131,7 +131,7 @@ class ServedEmbedder(ABC):
 
 
 class OpenAIEmbedder(ServedEmbedder):
-    """An embedder behind OpenAI's `/embeddings`, or a server's that speaks so."""
+    """An embedder behind OpenAI's `/embeddings`, or behind a server with the same API."""
 
     def _made(self) -> Any:  # noqa: ANN401 - as above
         vendor = package("openai", model=self.name)
@@ -253,7 +253,7 @@ class FunctionEmbedder:
 
     @cached_property
     def dimensions(self) -> int:
-        """Numbers in each vector; the function is asked once.
+        """How many numbers each vector has; the function is called once.
 
         Raises:
             ModelFailed: the function raised something.
@@ -262,7 +262,7 @@ class FunctionEmbedder:
             return len(self._function(["dimensions"])[0])
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """The vector of each text; questions are embedded as all texts are.
+        """Return each text's vector. Questions are embedded like all other texts.
 
         Raises:
             ModelFailed: the function raised something.
@@ -344,10 +344,10 @@ def _minilm(name: str) -> Embedder:
 
 
 class TypedEmbedder:
-    """An embedder, by its name or itself, whose failures are all raised as `ModelFailed`.
+    """Wraps an embedder, or the name of one, and raises all its failures as `ModelFailed`.
 
-    Of a question that is longer than its window, the first piece is embedded. Nothing is asked
-    before the first use.
+    If a question is longer than the embedder's window, only its first piece is embedded. No server
+    is asked before the first use.
 
     Raises:
         UnknownModel: there is no embedder of that name.

@@ -31,10 +31,10 @@ from compact.secrets.redaction import without_credentials
 
 VOCABULARIES = ("o200k", "cl100k")
 CLAUDE_TYPICAL, CLAUDE_LARGEST = 1.15, 1.30
-"""Tokens of Claude for one of o200k: the typical ratio, and the one that counts (decision 001). A
+"""Claude tokens per o200k token: the typical ratio, and the one used (decision 001). A
 larger one undercounts less often and leaves more of a window unused."""
 CHUNK = 65_536
-"""Characters that are counted at once, about. Other threads wait meanwhile, 5 ms for each 64 KB;
+"""About how many characters are counted at once. Other threads wait 5 ms for each 64 KB;
 smaller slices cost more calls."""
 
 
@@ -113,7 +113,7 @@ class ClaudeEstimator:
     exact = False
     is_pure = True
     margin = CLAUDE_LARGEST / CLAUDE_TYPICAL - 1
-    """The share by which the estimate lies above a typical count."""
+    """By which share the estimate is above a typical count."""
 
     def __init__(self) -> None:
         self._base = TiktokenEstimator("o200k")
