@@ -59,7 +59,7 @@ TIER_VARIABLES = {
 
 
 class CompactConfig(CompactPolicy):
-    """Holds all settings; frozen. `load` merges all sources, the constructor takes arguments only."""
+    """Holds all settings, frozen. `load` merges all sources; the constructor takes arguments."""
 
     model: str | None = None
     """A model key such as `gpt-4o`. It sets the window and the tokenizer if the next two do not."""
@@ -104,7 +104,7 @@ class CompactConfig(CompactPolicy):
     memory: bool = False
     """Whether old turns on the same subject are quoted before the newest user message."""
     recall_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens of recalled quotes for one message; by default a tenth of the window, up to 1,000.
+    """Most tokens of these quotes for one message; by default a tenth of the window, up to 1,000.
     """
     archive: str | None = Field(default=None, min_length=1)
     """Where `CompactManager` keeps copies, without secrets, of what compressions replace: a folder

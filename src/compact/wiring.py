@@ -473,7 +473,7 @@ def read_transcript(
     that `write_transcript` cannot write.
 
     Raises:
-        InvalidTranscript: the file is damaged or in an unknown format. The text says where.
+        InvalidTranscript: the file is damaged or unknown. The text names the line and the reason.
     """
     from compact.transcripts import reading, writing
 

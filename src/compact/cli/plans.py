@@ -1,4 +1,4 @@
-"""The result of a compression of a file: as JSON values, as parts, and message by message."""
+"""Show the result of compressing a file: as JSON values, as parts, or message by message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FATES: tuple[str, ...] = get_args(Fate)
 
 @dataclass(frozen=True)
 class ShownChange:
-    """The outcome of one message. `number` counts from 0; it is None for a message that is new."""
+    """What became of one message. `number` counts from 0; it is None for a new message."""
 
     number: int | None
     speaker: str
@@ -33,14 +33,14 @@ class ShownChange:
     tokens_before: int
     tokens_after: int
     why: str = ""
-    """The outcome and its reason, in words."""
+    """What became of the message and why, in words."""
 
 
 def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
-    """The outcomes of all messages in order, new messages included.
+    """Return what became of each message, in order, new messages included.
 
-    A group of calls and results is shortened together; a message of it that did not change counts
-    as kept.
+    Calls and their results are shortened together as a group. A message in a group that did not
+    change counts as kept.
     """
     news = _news(plan, job)
     after = {message.id: message for message in plan.context.messages}
@@ -94,7 +94,7 @@ def fates_by_speaker(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]
 
 
 def margin_of(counter: TokenCounter) -> float:
-    """The share by which an estimate exceeds a typical count; 0 for exact counts."""
+    """Return by which share an estimate exceeds a typical count; 0 for exact counts."""
     return float(getattr(counter.estimator, "margin", 0.0))
 
 
@@ -123,7 +123,7 @@ def source_parts(job: Job) -> Iterator[Shown]:
 
 
 def window_of(plan: Plan, job: Job) -> dict[str, int]:
-    """Part of the window → tokens of the new context, free tokens included."""
+    """Return the tokens of each part of the window in the new context, free tokens included."""
     pinned = {job.messages[i].id for i, fate in plan.fates.items() if fate == "pinned"}
     parts = tokens_by_part(plan.context.messages, job.counter, pinned)
     parts["checkpoint"] += parts.pop("record")
@@ -147,7 +147,7 @@ def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "fates": fates_by_speaker(changes_of(plan, job)),
         "window": window_of(plan, job),
-        # a file without times would get the time of this run: the same input, the same bytes
+        # no times: the same input must give the same bytes
         "checkpoint": checkpoint and checkpoint.model_dump(mode="json", exclude={"until"}),
     }
 
@@ -159,8 +159,8 @@ LEGEND = (
 
 
 def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown]:
-    """The sizes, the steps with their reasons, and the new window. With details also the content
-    that cannot be shortened, and the outcomes by speaker.
+    """Yield the sizes, the steps with their reasons, and the new window. With details, also yield
+    the content that cannot be shortened, and what became of the messages by speaker.
     """
     yield from size_parts(plan, job)
     yield from rung_parts(plan)
@@ -180,8 +180,8 @@ def window_bar(plan: Plan, job: Job) -> Bar:
 
 
 def result_line(plan: Plan, since: float) -> Styled:
-    """The result in one line: tokens before and after, the share saved, and the seconds since
-    `since` (by `monotonic`).
+    """Return the result in one line: tokens before and after, the share saved, and the seconds
+    since `since` (a time of `monotonic`).
     """
     before, after = plan.tokens_before, plan.tokens_after
     size = f"more than {plan.limit:,}" if before is None else f"{before:,}"
@@ -208,7 +208,7 @@ STEPS: Mapping[RungName, str] = {
     "close": "answer calls",
     "rest": "the rest",
 }
-"""Step → its name for people, where its own is a term of compact."""
+"""Step → a name that users understand, if the step's own name is a term of compact."""
 
 
 def rung_parts(plan: Plan) -> Iterator[Shown]:

@@ -34,11 +34,11 @@ from compact.cli.parts import (
 from compact.cli.words import visible, wants_colour
 
 NARROW = 100
-"""Columns where stdout is no terminal and $COLUMNS is not set."""
+"""Width in columns if stdout is not a terminal and $COLUMNS is not set."""
 LONGEST_WIDTH = 5
-"""A longer $COLUMNS is ignored."""
+"""Most digits of $COLUMNS. A longer value is ignored."""
 WIDE = 1_000
-"""Columns of a list outside a terminal: wide enough that no id wraps."""
+"""Width in columns of a list outside a terminal, so large that no id wraps."""
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
@@ -78,8 +78,8 @@ def console(*, on_stderr: bool = False) -> Console:
 
 
 def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
-    """Width when the stream is no terminal: $COLUMNS, else stderr's width where a pager shows
-    colours, else `NARROW`. None for a terminal: Rich asks it.
+    """Return the width if the stream is not a terminal: $COLUMNS, else stderr's width if a pager
+    shows colours, else `NARROW`. Return None for a terminal, as Rich finds its width out.
     """
     if stream is not None and stream.isatty():
         return None

@@ -26,10 +26,10 @@ SPEAKERS: Mapping[str, str] = {
     "checkpoint": "green",
     "injected": "bright_black",
 }
-"""Speaker → style of its lines."""
+"""Speaker → the style of the speaker's lines."""
 
 Row = tuple[int | None, Message, int | None]
-"""The number of a message, the message, its tokens. Either number may be unknown."""
+"""A message's number, the message, and its token count. Either number may be unknown."""
 
 
 def words_of(message: Message) -> str:
@@ -41,7 +41,7 @@ def time_of(at: datetime) -> str:
     """A time in the local zone, for people."""
     try:
         return at.astimezone().strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):  # the year 1 or 9999, beyond the zone's tables
+    except (OverflowError, ValueError, OSError):  # the year 1 or 9999 is outside of the zone's tables
         return at.isoformat(" ", "minutes")
 
 
@@ -140,7 +140,7 @@ def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
 def tokens_by_part(
     messages: Iterable[Message], counter: TokenCounter, pinned: Set[str] = frozenset()
 ) -> dict[str, int]:
-    """Part of the window → tokens of these messages. `pinned` holds ids."""
+    """Return the messages' tokens by part of the window. `pinned` holds message ids."""
     parts = dict.fromkeys(PARTS, 0)
     for message in messages:
         speaker = speaker_of(message)
@@ -175,7 +175,7 @@ def archived_table(found: Sequence[ArchivedConversation]) -> Table:
 
 
 def runs_of(positions: Iterable[int]) -> list[list[int]]:
-    """Ascending positions as runs `[first, last]`."""
+    """Combine ascending positions into runs `[first, last]`."""
     runs: list[list[int]] = []
     for position in positions:
         if runs and runs[-1][1] == position - 1:

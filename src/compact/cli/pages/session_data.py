@@ -1,8 +1,8 @@
 """The data of a session's page, as JSON values.
 
-Each message stands in the data once, by its position. The context is recorded only where it changed
-otherwise than by a following message: the page derives the others. A text made for a prompt, such
-as a stub for tool output, stands once in a list of its own.
+The data holds each message once, by position. A context is recorded only if more changed than that
+a message was added; the page derives all other contexts. A text made for a prompt, such as a stub
+for tool output, is stored once in a separate list.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from compact.session.views.recalled_turns import KIND
 from compact.text.speakers import speaker_of
 
 MOST_LOOKS = 400
-"""The most contexts recorded beside those after compressions; the newest count."""
+"""Most contexts recorded in addition to those after compressions; the newest are kept."""
 VERSION = 1
 """The version of this data format."""
 
@@ -35,8 +35,8 @@ VERSION = 1
 def page_data(
     ctx: ContextManager, session: Session, *, redactor: Redactor | None, replayed: bool = False
 ) -> dict[str, Any]:
-    """The data of the open branch. Without a redactor, secrets stay in. `replayed` says that no
-    model was sent these prompts: the conversation comes from a file.
+    """Return the data of the open branch. Without a redactor, secrets stay in. `replayed` says that
+    the conversation comes from a file, so these prompts were never sent to a model.
     """
     entries = ctx.store.read(ctx.branch_id, 0, len(ctx.history))
     messages = [entry.message for entry in entries]
@@ -70,7 +70,7 @@ def page_data(
 
 def _session(session: Session) -> dict[str, Any]:
     return {
-        # imported messages: no model was sent the first prompts
+        # imported session: compact never sent its first messages to a model
         "imported": {"source", "format"} <= session.metadata.keys(),
         "id": session.id,
         "title": session.title,
@@ -122,8 +122,8 @@ def _items(
     places: dict[str, int],
     texts: dict[str, int],
 ) -> Iterator[Any]:
-    """The messages of a context in order. A run of unchanged messages is `[first, last]`; anything
-    else is an item with its kind, text and tokens.
+    """Return the messages of a context in order. A run of unchanged messages is `[first, last]`.
+    Any other message is an item with a kind, text and tokens.
     """
     run: list[int] = []
     for message in _with_system(context):
