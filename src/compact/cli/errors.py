@@ -69,7 +69,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
         case Superseded():
             return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"
         case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
-            is_done = getattr(error, "code", NOBODY_READS) == 0  # command completion ends with this error
+            is_done = getattr(error, "code", NOBODY_READS) == 0  # as completions end
             return 0 if is_done else NOBODY_READS, None
         case OSError():
             return BAD_INPUT, f"{error.filename or 'output'}: {error.strerror or error}"

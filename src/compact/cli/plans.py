@@ -147,7 +147,7 @@ def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "fates": fates_by_speaker(changes_of(plan, job)),
         "window": window_of(plan, job),
-        # no times: the same input must give the same bytes
+        # `until` may be the time of this run, but the same input must give the same bytes
         "checkpoint": checkpoint and checkpoint.model_dump(mode="json", exclude={"until"}),
     }
 

@@ -36,7 +36,7 @@ from compact.cli.words import visible, wants_colour
 NARROW = 100
 """Width in columns if stdout is not a terminal and $COLUMNS is not set."""
 LONGEST_WIDTH = 5
-"""Most digits of $COLUMNS. A longer value is ignored."""
+"""A $COLUMNS of this many digits or more is ignored."""
 WIDE = 1_000
 """Width in columns of a list outside a terminal, so large that no id wraps."""
 

@@ -41,7 +41,7 @@ def time_of(at: datetime) -> str:
     """A time in the local zone, for people."""
     try:
         return at.astimezone().strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):  # the year 1 or 9999 is outside of the zone's tables
+    except (OverflowError, ValueError, OSError):  # year 1 or 9999, outside of the tables
         return at.isoformat(" ", "minutes")
 
 

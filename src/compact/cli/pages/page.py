@@ -55,5 +55,5 @@ def _digest(text: str) -> str:
 
 def _embedded(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    text = text.encode("utf-8", "replace").decode()  # the beginning may end within a character
+    text = text.encode("utf-8", "replace").decode()  # replaces lone surrogates
     return text.translate({ord(character): escaped for character, escaped in _UNSAFE.items()})
