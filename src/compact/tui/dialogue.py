@@ -33,7 +33,7 @@ class Dialogue:
         self.setup, self.ctx, self.model = setup, ctx, model
         self.following = Following(setup.settings.redactor())
         self.had_messages = len(ctx.history)
-        """Whether the session already had messages when it was opened."""
+        """How many messages the session had when it was opened."""
 
     @property
     def is_unanswered(self) -> bool:
@@ -55,7 +55,7 @@ class Dialogue:
         return next((i for i in places if REMEMBERED not in history[i].metadata.tags), None)
 
     async def say(self, text: str) -> Message:
-        """Store a message of the user. It is on the disk when this returns."""
+        """Store a message of the user. It is durable when this returns."""
         return await self.ctx.aadd_message(role="user", content=text)
 
     async def remember(self, text: str) -> None:
@@ -66,8 +66,8 @@ class Dialogue:
         await asyncio.to_thread(self.ctx.pin, added)
 
     async def leave_out(self, position: int) -> None:
-        """Branch before an answer that was cut off. The answer stays on the old branch. Settings and
-        notes that came after the answer are copied.
+        """Branch before an answer that was cut off. The answer stays on the old branch. Later
+        settings and notes are copied to the new one.
         """
         ctx = self.ctx
         notes = [message.text for message in ctx.history[position + 1 :]]

@@ -22,7 +22,7 @@ from compact.store.sqlite.pool import MEMORY, Pool
 from compact.store.sqlite.rows import Unreadable
 
 MOST_COPIES = 4
-"""Archived sessions kept in memory for readers."""
+"""How many archived sessions to keep in memory for readers."""
 
 
 Given = ParamSpec("Given")
@@ -150,7 +150,7 @@ def discard_due(pool: Pool) -> None:
 
 
 class Store(Protocol):
-    """What such a method uses of its object."""
+    """What these methods need of the object they belong to."""
 
     _pool: Pool
     _copies: ArchivedCopies

@@ -57,20 +57,20 @@ WRONG: tuple[tuple[str, str], ...] = (
         "branches are said to be archived, and are not",
     ),
 )
-"""Rows that should not exist, and the sentence for them."""
+"""Rows that should not exist, and the sentence that reports them."""
 
 
 class ArchivePlace(NamedTuple):
-    """Where the originals of a session are."""
+    """Says where the originals of a session are."""
 
     session: int
-    """Its key."""
+    """The session's key."""
     folder: str
     """The archive folder: relative to the database's folder where it is inside that, or
     `s3://BUCKET/PREFIX`."""
     name: str
     originals: bytes
-    """The file's SHA-256."""
+    """SHA-256 of the file with the originals."""
     description: bytes
 
 

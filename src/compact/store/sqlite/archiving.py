@@ -1,4 +1,4 @@
-"""Moves sessions to the archive and back.
+"""Move sessions to the archive and back.
 
 Both files are written and read back before a transaction removes the messages. That transaction
 compares the messages with the file's content, and the file with its checksum again. So a crash at
@@ -39,15 +39,15 @@ from compact.store.sqlite.rows import text
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 
 ATTEMPTS = 3
-"""How often a session is packed that changes meanwhile, or whose files another process removed as
-left behind. Also how often a backup is tried while sessions leave the archive."""
+"""How often to pack a session that changes meanwhile, or whose files another process removes as
+abandoned. Also how often to try a backup while sessions leave the archive."""
 
 
 class WritingTo(NamedTuple):
-    """Where archives are written, and when."""
+    """Says where archives are written, and when."""
 
     folder: str
-    """As stored in the database."""
+    """The folder's name as stored in the database."""
     blobs: BlobStore
     now: datetime
 
@@ -144,7 +144,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
         "originals": {"file": f"{PurePosixPath(name).name}{folder.ORIGINALS}", **_sizes(data)},
     }
     folder.check_free(to.blobs, name)
-    with pool.write() as db:  # until the session has the files, they are garbage
+    with pool.write() as db:  # the files are garbage until the session refers to them
         archived_rows.order_discard(db, to.folder, name)
     try:
         sums = folder.keep(to.blobs, name, description, data)

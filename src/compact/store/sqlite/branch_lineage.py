@@ -1,4 +1,4 @@
-"""Branches, and the parts of ancestors each consists of."""
+"""Branches, and which parts of their ancestors they consist of."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Stretch(NamedTuple):
 
     branch: int
     low: int
-    """Position of the first message."""
+    """The position of the first message."""
     high: int
-    """Position after the last possible one."""
+    """The position after the last possible message."""
     is_open: bool
-    """Whether it may end earlier: it is the branch's own part, not an ancestor's."""
+    """Whether the stretch may end earlier, since it is the branch's own part, not an ancestor's."""
 
     @property
     def first(self) -> int:
@@ -146,7 +146,7 @@ def lineage(
 
 
 def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
-    """The end of a branch's first `length` messages; its own end if it has fewer."""
+    """Return the end of a branch's first `length` messages; the branch's end if it has fewer."""
     end = tail(db, branch_id)
     if length >= end.position:
         return end

@@ -37,18 +37,18 @@ _TABLES: dict[str, str] = {
     "archived_branches": f"last >= 1 << {BITS}",
     "digests": "true",
 }
-"""Table → what distinguishes its rows from others', where column types do not."""
+"""Table → a check that tells its rows from other tables' if column types are not enough."""
 _OLDER = ("no such table: changes", "no such table: digests", "no such table: archived")
 """Errors that only mean an older schema."""
 _SMALLEST_ROW = 50
-"""Least bytes of a message: its time, its hash, and their header."""
+"""Fewest bytes that a message takes: its time, its hash, and their header."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
 """First byte of a page that holds rows: of a table, or of one that is an index (`notes`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the file's indexes, each holding some columns of a table, show of lost rows."""
+    """Holds what the file's indexes show about lost rows. An index has some columns of a table."""
 
     branches: dict[int, str]
     """Key of a branch → its id."""
@@ -63,7 +63,7 @@ class Hints:
 
 
 class Salvage(NamedTuple):
-    """How far the damaged file could be read."""
+    """Says how far the damaged file could be read."""
 
     hints: Hints
     remarks: list[str]
@@ -72,11 +72,11 @@ class Salvage(NamedTuple):
     """Whether the file has its full length and all messages were read. Else messages and whole
     sessions may be lost without a trace."""
     most: int
-    """Messages that the file had room for. References to later positions are damaged."""
+    """How many messages the file had room for. References to later positions are damaged."""
     before: int
-    """Branches with keys below it were read to their ends."""
+    """Branches with keys below this number were read to their ends."""
     since: int
-    """So were branches with keys from it on."""
+    """Branches with keys from this number on were read to their ends, too."""
 
     def knows_end_of(self, branch: int) -> bool:
         """Whether no message after the branch's newest saved one can be lost."""
@@ -175,7 +175,7 @@ def _sizes(copy: Path, *, is_readable: bool) -> tuple[int, int, int]:
 
 
 class _TableReader:
-    """The rows of a query from the start and, where a page stops it, from the end."""
+    """Reads a query's rows from the start and, if a damaged page stops it, from the end."""
 
     def __init__(self, source: apsw.Connection, sql: str, keys: Sequence[str]) -> None:
         self._source, self._sql, self._keys = source, sql, keys

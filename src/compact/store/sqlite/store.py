@@ -1,4 +1,4 @@
-"""`SQLiteManager`: sessions in one SQLite file. An overview; the modules beside it do the work.
+"""`SQLiteManager`: sessions in one SQLite file. An overview; the other modules do the work.
 
 Many threads and processes may use one file at once: readers never wait, writers take turns. What a
 call stored is on the disk when it returns (`durability="full"`), all of it or nothing.
@@ -50,9 +50,9 @@ from compact.text.conversation import Conversation
 from compact.text.turns import TurnTable
 
 INDEXED_AFTER_COMMIT = 2_000
-"""Messages indexed after a commit, so that the first search of a long session is quick."""
+"""How many messages to index after a commit, so that a long session's first search is quick."""
 MOST_ENDS = 1_000
-"""Branch ends kept in memory. Appending to another branch costs three statements more."""
+"""How many branch ends to keep in memory. Appending to another branch costs three statements."""
 
 
 class SQLiteManager:
@@ -109,12 +109,12 @@ class SQLiteManager:
 
     @property
     def pool(self) -> Pool:
-        """Its connections, for other tables in the same file."""
+        """The store's connections, for other tables in the same file."""
         return self._pool
 
     @property
     def db(self) -> apsw.Connection:
-        """The writing connection, for what has no method. Leave no transaction open."""
+        """The writing connection, for work that has no method. Leave no transaction open."""
         return self._pool.writer
 
     def version(self) -> tuple[int, int] | None:
@@ -134,7 +134,7 @@ class SQLiteManager:
     # --- sessions ---------------------------------------------------------------------------------
 
     def session(self, session_id: str, *, create: Session | None = None) -> Session:
-        """The session of that id; `create` is stored where there is none.
+        """Return the session with that id. If there is none, store `create` and return it.
 
         Raises:
             NotFound: there is none, and `create` is not given.
