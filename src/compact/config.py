@@ -201,7 +201,7 @@ class CompactConfig(CompactPolicy):
         env_file: Mapping[str, str] | None = None,
         **arguments: object,
     ) -> Self:
-        """The effective settings: defaults, then file, then environment, then arguments.
+        """Return the effective settings: defaults, then file, then environment, then arguments.
 
         `environ` is `os.environ` by default. `env_file` holds the variables of a `.env`;
         `environ` overrides them. Empty variables and arguments of None are ignored.
@@ -247,12 +247,12 @@ class CompactConfig(CompactPolicy):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The names of all settings, in the order of `examples/compact.yaml`."""
+        """Return the names of all settings, in the order of `examples/compact.yaml`."""
         policy = tuple(CompactPolicy.model_fields)
         return tuple(n for n in cls.model_fields if n not in policy) + policy
 
     def origin(self, name: str) -> str:
-        """The source of a setting: `default`, a file's name, a variable's name, or `argument`."""
+        """Return a setting's source: `default`, a file's name, a variable's name, or `argument`."""
         return self._origins.get(name, ARGUMENT if name in self.model_fields_set else DEFAULT)
 
     def adapter(self, port: str) -> Any:  # noqa: ANN401 - each port has a type of its own
@@ -262,19 +262,19 @@ class CompactConfig(CompactPolicy):
         return self._adapters.get(port)
 
     def policy(self) -> CompactPolicy:
-        """The policy among the settings."""
+        """Return the policy among the settings."""
         return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
 
     def redactor(self) -> Redactor:
-        """The redactor with the settings' further kinds and patterns of secrets."""
+        """Return the redactor with the settings' further kinds and patterns of secrets."""
         return Redactor(self.redact_kinds, self.redact_patterns)
 
     def summarizers(self) -> list[str]:
-        """The names of the summarizers, in the order they are asked."""
+        """Return the names of the summarizers, in the order they are asked."""
         return [self.summarizer, *self.summarizer_fallbacks]
 
     def book(self) -> ModelBook:
-        """The facts about models, with the user's own entries. Their file is read once.
+        """Return the facts about models, with the user's own entries. Their file is read once.
 
         Raises:
             InvalidConfig: the file cannot be read, or an entry is wrong.
@@ -285,7 +285,7 @@ class CompactConfig(CompactPolicy):
         return self._book
 
     def known_tokenizer(self) -> str | None:
-        """The tokenizer in the settings, else the model's; None if neither is known.
+        """Return the tokenizer in the settings, else the model's; None if neither is known.
 
         Raises:
             InvalidConfig: the file of models is wrong.
@@ -296,7 +296,7 @@ class CompactConfig(CompactPolicy):
         return profile.tokenizer if profile else None
 
     def tier(self, size: int) -> Tier:
-        """The tier of a window of this size, with its settings."""
+        """Return the tier of a window of this size, with its settings."""
         return tier_of(size, self.tiers)
 
     def window(self) -> ContextWindow | None:
@@ -327,7 +327,7 @@ class CompactConfig(CompactPolicy):
         )
 
     def wrong(self, name: str, reason: str) -> InvalidConfig:
-        """The error for a wrong setting. It names the setting's source."""
+        """Return the error for a wrong setting. It names the setting's source."""
         return InvalidConfig(name, _placed(reason, self.origin(name)))
 
 
@@ -366,7 +366,7 @@ def _from_file(path: Path, known: tuple[str, ...]) -> kit_names.Typed:
 
 
 def _with_file(book: ModelBook, path: Path) -> ModelBook:
-    """The book with the entries of a file: a list of them, or one under `models:`."""
+    """Return the book with the entries of a file: a list of them, or one under `models:`."""
     value = _value_in(path)
     rows = value.get("models") if isinstance(value, dict) else value
     if not isinstance(rows, list):
@@ -435,7 +435,7 @@ def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
 def _from_environment(
     environ: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
-    """The settings in variables, with their sources. `place` is the variables' file, if any."""
+    """Read the settings in variables, and their sources. `place` is the variables' file, if any."""
     names = (*(name for name in cls.names() if name != "tiers"), *kit_names.TYPED)
     known = {PREFIX + name.upper(): name for name in names}
     texts: dict[str, str] = {}

@@ -207,12 +207,12 @@ def _not_asked(model: Model, book: ModelBook) -> str:
 
 
 def key_of(model: Model) -> str:
-    """The key of a model."""
+    """Return the key of a model."""
     return model if isinstance(model, str) else model.name
 
 
 def is_model(given: object) -> TypeGuard[Model]:
-    """Whether a value is a model's key or a model."""
+    """Return whether a value is a model's key or a model."""
     return isinstance(given, str) or callable(getattr(given, "complete", None))
 
 

@@ -47,7 +47,7 @@ class OneCommand(TyperCommand):
     """A command whose help may be coloured."""
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
-        """The text of the help."""
+        """Return the text of the help."""
         return _help_text(super().get_help(ctx), ctx)
 
 
@@ -100,7 +100,7 @@ class CommandGroup(TyperGroup):
             self.is_naming = False
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - as above
-        """The text of the help."""
+        """Return the text of the help."""
         return _help_text(super().get_help(ctx), ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above

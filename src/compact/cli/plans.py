@@ -99,7 +99,7 @@ def margin_of(counter: TokenCounter) -> float:
 
 
 def source_json(job: Job) -> dict[str, Any]:
-    """The source and the tokenizer, as JSON values."""
+    """Return the source and the tokenizer, as JSON values."""
     return {
         "file": job.transcript.source,
         "format": job.transcript.format,
@@ -111,7 +111,7 @@ def source_json(job: Job) -> dict[str, Any]:
 
 
 def source_parts(job: Job) -> Iterator[Shown]:
-    """The source, the tokenizer and the reader's notes."""
+    """Yield the source, the tokenizer and the reader's notes."""
     transcript, counter = job.transcript, job.counter
     how = "exact"
     if not counter.exact:
@@ -133,7 +133,7 @@ def window_of(plan: Plan, job: Job) -> dict[str, int]:
 
 
 def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
-    """The plan as JSON values, without the messages."""
+    """Return the plan as JSON values, without the messages."""
     checkpoint = plan.checkpoint
     return {
         **source_json(job),
@@ -175,7 +175,7 @@ def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown
 
 
 def window_bar(plan: Plan, job: Job) -> Bar:
-    """The new context as a bar."""
+    """Return the new context as a bar."""
     return Bar(window_of(plan, job), plan.limit)
 
 
@@ -190,7 +190,7 @@ def result_line(plan: Plan, since: float) -> Styled:
 
 
 def size_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """The sizes before and after, the result first."""
+    """Yield the sizes before and after, the result first."""
     yield result_line(plan, job.since)
     messages = f"{plan.messages_before:,} → {counted(len(plan.context.messages), 'message')}"
     yield f"{messages}, at most {plan.limit:,} tokens"
@@ -212,7 +212,7 @@ STEPS: Mapping[RungName, str] = {
 
 
 def rung_parts(plan: Plan) -> Iterator[Shown]:
-    """The steps: what each did, why, and the tokens it freed."""
+    """Yield the steps: what each did, why, and the tokens it freed."""
     why = f"{plan.why[:1].upper()}{plan.why[1:]}." if plan.why else ""
     if plan.unchanged:
         yield why or "Everything fits: nothing was changed."
@@ -232,7 +232,7 @@ def rung_parts(plan: Plan) -> Iterator[Shown]:
 
 
 def fate_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """The outcomes of the messages by speaker."""
+    """Yield the outcomes of the messages by speaker."""
     fates = fates_by_speaker(changes_of(plan, job))
     rows = [(speaker, *map(row.get, FATES)) for speaker, row in fates.items()]
     yield Table(("messages of", *FATES), rows, right=FATES)

@@ -65,7 +65,7 @@ def print_part(part: Part) -> None:
 
 
 def console(*, on_stderr: bool = False) -> Console:
-    """The console for stdout or stderr."""
+    """Return the console for stdout or stderr."""
     stream = sys.stderr if on_stderr else sys.stdout
     coloured = wants_colour(stream)
     return Console(
@@ -132,7 +132,7 @@ def _cell(value: Cell) -> Text:
 
 
 def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -> Text:
-    """The parts of a total side by side. A part with tokens gets at least one cell."""
+    """Return the parts of a total side by side. A part with tokens gets at least one cell."""
     sizes = _sizes(list(parts.values()), total, width)
     text = Text()
     cells = _cells(parts, ascii_only=ascii_only)
@@ -158,7 +158,7 @@ def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
 
 
 def legend(parts: Mapping[str, int], width: int, *, ascii_only: bool) -> Text:
-    """The names and tokens of the parts, wrapped at the width."""
+    """Return the names and tokens of the parts, wrapped at the width."""
     text = Text()
     used = 0
     for name, cell, style in _cells(parts, ascii_only=ascii_only):

@@ -42,7 +42,7 @@ _NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
 
 
 def markdown_of(session: Session, messages: Sequence[Message]) -> Iterator[str]:
-    """The document, in pieces."""
+    """Yield the document, in pieces."""
     yield f"# {_escaped(session.title or session.id)}\n\n"
     yield f"- session: `{_line(session.id)}`\n"
     if session.model:
@@ -60,7 +60,7 @@ def markdown_of(session: Session, messages: Sequence[Message]) -> Iterator[str]:
 
 
 def is_session_markdown(start: bytes) -> bool:
-    """Whether the bytes begin like such a document."""
+    """Return whether the bytes begin like such a document."""
     return _HEAD.match(start[:SNIFFED]) is not None
 
 

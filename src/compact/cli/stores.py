@@ -98,7 +98,7 @@ class SessionCatalog:
     """
 
     def sessions(self) -> list[Session]:
-        """The visible sessions, the newest first."""
+        """Return the visible sessions, the newest first."""
         return [self._with_model(each) for each in self.store.sessions(scope=self.scope)]
 
     def _with_model(self, session: Session) -> Session:
@@ -106,7 +106,7 @@ class SessionCatalog:
         return session.model_copy(update={"model": model}) if model else session
 
     def find(self, name: str) -> Session:
-        """The session with this id or unique prefix.
+        """Return the session with this id or unique prefix.
 
         Raises:
             NotFound: there is no such session, or there are several.
@@ -129,7 +129,7 @@ class SessionCatalog:
             raise NotFound(f"{error}; to look in another scope: --scope {where}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
-        """A branch of the session; without a name, the open one.
+        """Return a branch of the session; without a name, the open one.
 
         Raises:
             NotFound: there is no such branch.
@@ -251,7 +251,7 @@ def entered(
 
 
 def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManager:
-    """The memory of a scope; by default the catalog's scope, else the default scope."""
+    """Return the memory of a scope; by default the catalog's scope, else the default scope."""
     from compact.memory.memory_manager import MemoryManager
 
     chosen = scope or catalog.scope or DEFAULT_SCOPE

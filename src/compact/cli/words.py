@@ -11,7 +11,7 @@ LONGEST_LINE = 400
 
 
 def one_line(text: str, limit: int = 80) -> str:
-    """The beginning of a text on one line, without control characters."""
+    """Return the beginning of a text on one line, without control characters."""
     words = " ".join(text[: limit * 8].split())
     clean = visible(words)
     return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
@@ -23,7 +23,7 @@ def whole(key: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text without control characters; line ends and tabs stay."""
+    """Return the text without control characters; line ends and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 

@@ -358,7 +358,7 @@ class InMemoryStore:
                 kept.append(snapshot)
 
     def snapshots(self, session_id: str) -> list[Snapshot]:
-        """The session's snapshots, oldest first."""
+        """Return the session's snapshots, oldest first."""
         with self._lock:
             return list(self._snapshots[session_id])
 
@@ -378,7 +378,7 @@ class InMemoryStore:
                 self._notes[session_id][name] = _plain(value)
 
     def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
-        """The session's notes by name."""
+        """Return the session's notes by name."""
         with self._lock:
             return dict(self._notes[session_id])
 

@@ -68,7 +68,7 @@ class ChatScreen(Screen[None]):
         """Commands that Esc put back into the input: on sending they are commands again."""
 
     def compose(self) -> ComposeResult:
-        """The widgets, from top to bottom."""
+        """Yield the widgets, from top to bottom."""
         yield HeadLine()
         yield MessageList()
         yield Compressing()

@@ -36,7 +36,7 @@ def one_line(text: str, most: int = LINE) -> str:
 
 
 def words_of(message: Message) -> str:
-    """The text of a message, with its tool calls and results."""
+    """Return the text of a message, with its tool calls and results."""
     return visible(render_text([message]).partition("\n")[2])
 
 

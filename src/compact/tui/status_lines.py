@@ -43,7 +43,7 @@ class HeadLine(Static):
         self.refresh()
 
     def render(self) -> Content:
-        """The line."""
+        """Return the line."""
         first, *others = self._parts
         left = Content.assemble((first, "bold"), *(f" · {each}" for each in others))
         beside = self._beside or self._kept
@@ -133,7 +133,7 @@ class WindowBar(Static):
         self.refresh()
 
     def render(self) -> Content:
-        """The bar and the legend."""
+        """Return the bar and the legend."""
         if self._use is None:
             return Content("")
         width = max(1, self.content_size.width)

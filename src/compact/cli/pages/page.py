@@ -40,7 +40,7 @@ def page_html(data: Mapping[str, Any]) -> str:
 
 
 def is_page(start: bytes) -> bool:
-    """Whether a file with this beginning is a page of compact."""
+    """Return whether a file with this beginning is a page of compact."""
     return start.startswith(BEGINS.encode())
 
 

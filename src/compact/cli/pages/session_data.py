@@ -95,7 +95,7 @@ def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict
 def _views(
     ctx: ContextManager, messages: Sequence[Message]
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """The recorded contexts, and the texts in them with their numbers."""
+    """Return the recorded contexts, and the texts in them with their numbers."""
     texts: dict[str, int] = {}
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
@@ -191,7 +191,7 @@ def _other_windows(ctx: ContextManager) -> list[int]:
 
 
 def _checkpoints(ctx: ContextManager, views: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The checkpoints of the recorded contexts and their ancestors, oldest span first."""
+    """Return the checkpoints of the recorded contexts and their ancestors, oldest span first."""
     stored = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
     names = [name for view in views for name in view["live"]]
     found: dict[str, Checkpoint] = {}

@@ -273,7 +273,7 @@ class StreamedBlocks:
 
 
 def _message(content: Sequence[Any]) -> Message:
-    """The answer as a message with a new id."""
+    """Return the answer as a message with a new id."""
     message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
     return message.model_copy(
         update={"id": clock_and_ids.new_id(), "timestamp": clock_and_ids.now()}
@@ -292,7 +292,7 @@ def _usage(said: object) -> Usage | None:
 def _system(
     field: str | Sequence[Mapping[str, Any]] | None, listed: Sequence[Mapping[str, Any]]
 ) -> str | list[Any]:
-    """The system field: the context's own system prompt, then system messages of the list."""
+    """Build the system field: the context's system prompt, then the list's system messages."""
     if isinstance(field, str) and not listed:
         return field
     contents = [field or "", *(message["content"] for message in listed)]

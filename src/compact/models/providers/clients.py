@@ -57,8 +57,8 @@ def check_package(key: str) -> None:
 
 
 def unaskable(key: str) -> str:
-    """Why a model cannot be asked: its package or its API key is missing. Empty if the model can
-    be asked. No request is sent.
+    """Return why a model cannot be asked: its package or its API key is missing. Empty if the model
+    can be asked. No request is sent.
     """
     named = parse_key(key)
     provider = PROVIDERS[named.provider]
@@ -129,7 +129,7 @@ def address_of(provider: str) -> str:
 
 
 def leads_to(key: ModelKey) -> str | None:
-    """The address that prompts go to, or that the model itself is loaded from; None for this
+    """Return the address that prompts go to, or that the model itself is loaded from; None for this
     machine.
     """
     if key.provider == "transformers":
@@ -159,7 +159,7 @@ def is_sealed(address: str | None) -> bool:
 
 
 def is_here(address: str) -> bool:
-    """Whether the server at an address is on this machine."""
+    """Return whether the server at an address is on this machine."""
     host = (_origin(address) or ("", "", 0))[1]
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -170,7 +170,7 @@ def is_here(address: str) -> bool:
 
 
 def http_client(kind: Any) -> Any:  # noqa: ANN401 - of a package that may be missing
-    """The HTTP client of a vendor's package, trusting `certificates`. `kind` is its class."""
+    """Make an HTTP client of the class `kind`, from a vendor's package. It trusts `certificates`."""
     library = kind.__base__.__module__.partition(".")[0]
     return kind(verify=certificates(library))
 
@@ -206,7 +206,7 @@ class LoopClients(Generic[Client]):
         finalize(self, _abandon, self._open).atexit = False
 
     async def current(self) -> Client:
-        """The client of the running loop."""
+        """Return the client of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             client = self._make()

@@ -54,7 +54,7 @@ class Dialect:
         self._tried = dict.fromkeys(wishes, 0)
 
     def knows(self, wish: str) -> bool:
-        """Whether a wish is still sent."""
+        """Return whether a wish is still sent."""
         return self._tried[wish] < len(self._wishes[wish].names)
 
     def written(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def _shown(part: object, is_left_out: Callable[[Body], bool], text_type: str) ->
 
 
 def _text_type(field: str, message: Body) -> str:
-    """The type of a text part in this message: the Responses API has names of its own."""
+    """Return the type of a text part in this message: the Responses API has names of its own."""
     if field != "input":
         return "text"
     return "output_text" if message.get("role") == "assistant" else "input_text"

@@ -37,7 +37,7 @@ class EchoChat:
         self._window = size_in(name) or WINDOW
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The answer, at once.
+        """Return the answer, at once.
 
         Raises:
             WrongLayer: `context` is no active context.
@@ -46,7 +46,7 @@ class EchoChat:
         return self._reply(sendable(context), ask)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer, word by word.
+        """Yield the answer, word by word.
 
         Raises:
             As `complete`.

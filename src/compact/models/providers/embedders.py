@@ -88,7 +88,7 @@ class ServedEmbedder(ABC):
             return "|".join((self._weights(), *self._prefixes))
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """The vector of each text.
+        """Return the vector of each text.
 
         Raises:
             InvalidInput: a text is longer than the model's window.
@@ -119,14 +119,14 @@ class ServedEmbedder(ABC):
 
     @abstractmethod
     def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - any JSON value
-        """The server's answer."""
+        """Return the server's answer."""
 
     @abstractmethod
     def _vectors_in(self, answer: Any) -> list[list[float]]:  # noqa: ANN401 - as above
-        """The vectors in an answer, in order."""
+        """Return the vectors in an answer, in order."""
 
     def _weights(self) -> str:
-        """A digest of the weights; empty if the server states none."""
+        """Return a digest of the weights; empty if the server states none."""
         return ""
 
 
@@ -203,7 +203,7 @@ class SentenceTransformersEmbedder:
         return int(self._model.get_sentence_embedding_dimension())
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """The vector of each text.
+        """Return the vector of each text.
 
         Raises:
             InvalidInput: a text is longer than the model's window; `pieces` cuts it.
@@ -220,7 +220,7 @@ class SentenceTransformersEmbedder:
             return cast("Vectors", encode(given, show_progress_bar=False))
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces that fit the model's window; neighbours overlap."""
+        """Return the text in pieces that fit the model's window; neighbours overlap."""
         return fitting(carried(text), self._fits)
 
     def _fits(self, text: str) -> bool:
@@ -271,13 +271,13 @@ class FunctionEmbedder:
             return self._function(list(texts)) if len(texts) else []
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces that the function reads whole; neighbours overlap."""
+        """Return the text in pieces that the function reads whole; neighbours overlap."""
         return fitting(text, self._fits)
 
 
 def fitting(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """The text in pieces that fit, of at most a thousand characters. A piece that does not fit is
-    halved, down to one character.
+    """Return the text in pieces that fit, of at most a thousand characters. A piece that does not
+    fit is halved, down to one character.
     """
     pieces = cut(text)
     while not all(len(piece) < 2 or fits(piece) for piece in pieces):
@@ -300,7 +300,7 @@ _SERVED: Mapping[str, type[ServedEmbedder]] = {"ollama": OllamaEmbedder, "openai
 def embedder(
     chosen: str | Embedder | Callable[..., Any], *, api_key: str | None = None
 ) -> Embedder:
-    """The embedder of a name.
+    """Return the embedder of a name.
 
     Names are `minilm` (all-MiniLM-L6-v2 in this process), `minilm:FOLDER` for other weights,
     `minilm-int8` or `minilm:FOLDER-int8` for weights in bytes, `ollama:nomic-embed-text`,
@@ -372,7 +372,7 @@ class TypedEmbedder:
         return self._asked(lambda: self._own.dimensions)
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
-        """The vector of each text.
+        """Return the vector of each text.
 
         Raises:
             InvalidInput: a document is longer than the model's window.
@@ -389,7 +389,7 @@ class TypedEmbedder:
         return vectors
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces that the model reads whole."""
+        """Return the text in pieces that the model reads whole."""
         own = self._own
         return self._asked(lambda: own.pieces(text) if isinstance(own, CutsTexts) else cut(text))
 

@@ -120,7 +120,7 @@ class OpenAIServer(VendorServer):
 def client_settings(
     key: ModelKey, url: str | None, api_key: str | None, timeout: float
 ) -> dict[str, Any]:
-    """The arguments of OpenAI's clients, for a server at an address.
+    """Return the arguments of OpenAI's clients, for a server at an address.
 
     Raises:
         ModelRefused: the model is OpenAI's own, and there is no API key.

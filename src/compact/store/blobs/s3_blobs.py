@@ -36,7 +36,7 @@ _OTHERWISE = "Check the network and the service, then try again; nothing was rem
 
 
 def client(service: str, **settings: object) -> Any:  # noqa: ANN401 - boto3 has no types
-    """A client of boto3, which finds credentials, region and endpoint in its usual places.
+    """Return a client of boto3, which finds credentials, region and endpoint in its usual places.
     `settings` are its keyword arguments.
 
     Raises:
@@ -115,7 +115,7 @@ class S3Blobs:
             s3.delete_object(Bucket=self.bucket, Key=self.key(name))
 
     def names(self, begins: str) -> Iterator[str]:
-        """Names of existing objects with this prefix."""
+        """Yield names of existing objects with this prefix."""
         with self._asked(begins) as s3:
             pages = s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=self.key(begins)

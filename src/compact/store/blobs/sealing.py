@@ -82,7 +82,7 @@ class SealedBlobs:
         self._blobs.put(name, data, replaces=replaces)
 
     def get(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         data = self._blobs.get(name)
         return self._opened(name, data) if data.startswith(MAGIC) else data
 
@@ -149,18 +149,18 @@ class Passphrase:
         return cls(text, is_given=False) if text else None
 
     def revealed(self) -> bytes:
-        """The passphrase itself."""
+        """Return the passphrase itself."""
         return self._text.encode("utf-8", "surrogatepass")
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """A random key, encrypted by one derived from the passphrase."""
+        """Return a random key, encrypted by one derived from the passphrase."""
         self._salt = self._salt or secrets.token_bytes(16)
         key, nonce = secrets.token_bytes(32), secrets.token_bytes(_NONCE)
         kept = nonce + _cipher(self._derived(self._salt)).encrypt(nonce, key, name.encode())
         return key, {"salt": _text(self._salt), "key": _text(kept)}
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """The key, decrypted.
+        """Return the key, decrypted.
 
         Raises:
             StoreFailed: another passphrase sealed it.

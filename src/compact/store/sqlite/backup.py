@@ -125,8 +125,8 @@ def _copy_archive(pool: Pool, place: archived_rows.ArchivePlace, into: BlobStore
 
 
 def _why(pool: Pool, place: archived_rows.ArchivePlace) -> Exception:
-    """The error for a session whose files differ from the copy's record: it left the archive, or
-    the files are damaged.
+    """Return the error for a session whose files differ from the copy's record: it left the
+    archive, or the files are damaged.
     """
     if faults := checking.of_archive(pool, place):
         return StoreDamaged(

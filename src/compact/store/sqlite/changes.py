@@ -74,7 +74,7 @@ def note_row(db: apsw.Connection, session: int, name: str, value: Mapping[str, A
 
 
 def notes(db: apsw.Connection, session_id: str) -> dict[str, Mapping[str, Any]]:
-    """The session's notes by name."""
+    """Return the session's notes by name."""
     return dict(map(_note_of, records.of_session(db, "notes", session_id, order="name")))
 
 

@@ -82,7 +82,7 @@ def _mark_unindexed(db: apsw.Connection, end: Tail) -> None:
 
 
 def rows_after(end: Tail, entries: Sequence[Entry]) -> tuple[list[Row], Tail]:
-    """The rows of entries that follow `end`, and the end after them."""
+    """Return the rows of entries that follow `end`, and the end after them."""
     rows: list[Row] = []
     total, last = end.tokens, end.chain
     for position, entry in enumerate(entries, end.position):
@@ -94,8 +94,8 @@ def rows_after(end: Tail, entries: Sequence[Entry]) -> tuple[list[Row], Tail]:
 
 
 def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:
-    """The entries at these positions; missing positions at the end are left out. A negative start
-    counts from the end.
+    """Return the entries at these positions; missing positions at the end are left out. A negative
+    start counts from the end.
     """
     low, high = start, min(stop, LAST)
     if low < 0:

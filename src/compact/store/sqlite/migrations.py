@@ -339,7 +339,7 @@ _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NU
 
 
 def check(db: apsw.Connection, file: str) -> bool:
-    """Whether the file is new and empty. Changes nothing.
+    """Return whether the file is new and empty. Changes nothing.
 
     Reads in one transaction: between two reads another process may make a new file ours.
 

@@ -166,9 +166,9 @@ class Pool:
                 _undo(db) if self.in_memory else self._give_back(db)
 
     def version(self) -> tuple[int, int] | None:
-        """A value that changes with every commit: SQLite's `data_version` for other connections,
-        and a count of this process's commits. None where it cannot be read now: another thread is
-        writing, or the file is read-only.
+        """Return a value that changes with every commit: SQLite's `data_version` for other
+        connections, and a count of this process's commits. None where it cannot be read now:
+        another thread is writing, or the file is read-only.
         """
         forks.refuse_child(self._process)
         if self.read_only or not self._writing.acquire(blocking=False):
@@ -201,7 +201,7 @@ class Pool:
             raise self._error_for(error, time.monotonic() - since) from error
 
     def _error_for(self, error: Exception, waited: float | None = None) -> StoreFailed:
-        """The translated error. With a key, an unreadable file may mean a wrong key."""
+        """Return the translated error. With a key, an unreadable file may mean a wrong key."""
         wrong_key = None if self.key is None else refused(error, self.path)
         return wrong_key or store_error(error, self.path, waited=waited)
 
@@ -286,7 +286,7 @@ class Pool:
     # --- opening ----------------------------------------------------------------------------------
 
     def _open_writer(self) -> apsw.Connection:
-        """A writing connection; a reading one where the file or its folder is read-only.
+        """Return a writing connection; a reading one where the file or its folder is read-only.
 
         Creating a file or switching it to WAL locks it exclusively for a moment. SQLite does not
         wait for such a lock, so this retries.
@@ -322,7 +322,7 @@ class Pool:
         return self._prepared(self._connect_immutable())
 
     def _prepared(self, db: apsw.Connection) -> apsw.Connection:
-        """The configured connection, of a file that is ours and up to date."""
+        """Return the configured connection, of a file that is ours and up to date."""
         try:
             db.set_busy_handler(_asking(self._busy))
             db.set_commit_hook(self._commits)
@@ -361,8 +361,8 @@ class Pool:
         return db
 
     def _may_be_immutable(self) -> bool:
-        """Whether to read the file as immutable: file or folder is read-only, so SQLite cannot
-        create the shared-memory file; and there is no log, which would mean a writer.
+        """Return whether to read the file as immutable: file or folder is read-only, so SQLite
+        cannot create the shared-memory file; and there is no log, which would mean a writer.
         """
         path, log = Path(self.path), Path(f"{self.path}-wal")
         try:

@@ -154,7 +154,7 @@ def _column_of(value: BaseModel, column: str) -> Column:
 
 
 def key_of(db: apsw.Connection, session_id: str) -> int:
-    """The session's key.
+    """Return the session's key.
 
     Raises:
         NotFound: no such session.
@@ -177,7 +177,7 @@ def columns(table: str) -> str:
 
 
 def checked(table: str, row: Row) -> Row:
-    """The values of a row of `columns`, in the order of `COLUMNS`.
+    """Return the values of a row of `columns`, in the order of `COLUMNS`.
 
     Raises:
         Unreadable: the row differs from what was stored.
@@ -190,7 +190,7 @@ def checked(table: str, row: Row) -> Row:
 
 @reading()
 def value_in(model: type[Model], table: str, row: Row, **given: object) -> Model:
-    """The value of a row of `columns`. Fields in `given` are not taken from the row."""
+    """Return the value of a row of `columns`. Fields in `given` are not taken from the row."""
     fields: dict[str, Any] = {}
     for column, value in zip(COLUMNS[table], checked(table, row), strict=True):
         field, _, part = _FIELDS.get(column, column).partition(".")
@@ -201,7 +201,7 @@ def value_in(model: type[Model], table: str, row: Row, **given: object) -> Model
 
 
 def altered(db: apsw.Connection, table: str) -> list[Altered]:
-    """Rows that differ from what was stored."""
+    """Return rows that differ from what was stored."""
     name = _NAMES.get(table, "id")
     return [
         Altered(f"session = ? AND {name} = ?", (row[0], row[-1]), now)

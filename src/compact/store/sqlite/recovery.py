@@ -63,7 +63,7 @@ class SavedBranch:
 
 
 def lost_in(store: SessionStore) -> dict[str, list[int]]:
-    """Positions of placeholders by branch, for branches that have any."""
+    """Return positions of placeholders by branch, for branches that have any."""
     lost: dict[str, list[int]] = {}
     for session in store.sessions():
         for branch in store.branches(session.id):
@@ -140,7 +140,7 @@ def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
 
 
 def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
-    """The branch that a branch's first message continues, by hash, and its session."""
+    """Return the branch that a branch's first message continues, by hash, and its session."""
     sql = f"SELECT {checking.LINKED} FROM messages WHERE key = ?"
     row = query(db, sql, (key,))[0]
     sql = f"""
@@ -290,7 +290,7 @@ class _Branch:
 
 
 def _entry(row: Row) -> Entry | None:
-    """The entry of a row; None where it cannot be stored again."""
+    """Return the entry of a row; None where it cannot be stored again."""
     try:
         entry = entry_of(row[:-2])
         columns_of(entry, position_in(row[0]))

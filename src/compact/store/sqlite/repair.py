@@ -106,7 +106,7 @@ def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
 
 
 def _is_ours(file: Path, key: bytes | None) -> bool:
-    """Whether a file with a foreign header has our tables, of this version."""
+    """Return whether a file with a foreign header has our tables, of this version."""
     try:
         db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READONLY)
         names = {row[0] for row in query(db, "SELECT name FROM sqlite_schema")}

@@ -79,7 +79,7 @@ class Salvage(NamedTuple):
     """Branches with keys from this number on were read to their ends, too."""
 
     def knows_end_of(self, branch: int) -> bool:
-        """Whether no message after the branch's newest saved one can be lost."""
+        """Return whether no message after the branch's newest saved one can be lost."""
         return branch < self.before or branch >= self.since
 
 
@@ -121,7 +121,7 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
 
 
 def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connection:
-    """The copy with its log applied, and with a new header where its own is unreadable."""
+    """Return the copy with its log applied, and with a new header where its own is unreadable."""
     source = apsw.Connection(str(copy))
     try:
         query(source, "SELECT count(*) FROM sqlite_schema")
@@ -154,7 +154,7 @@ def _decrypted(copy: Path, key: bytes, remarks: list[str]) -> apsw.Connection:
 
 
 def _of_unknown_length(head: bytes) -> bytes:
-    """The header without a page count, so that SQLite uses the file's length."""
+    """Return the header without a page count, so that SQLite uses the file's length."""
     return head[:28] + bytes(4) + head[32:]
 
 
@@ -287,7 +287,7 @@ def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
 
 
 def _from_pages(copy: Path, table: _Table, page_size: int) -> Iterator[Row]:
-    """A table's rows from every page of the file, whose schema is replaced by this one table."""
+    """Yield a table's rows from every page, with the file's schema reduced to this table."""
     for ending in ("-wal", "-shm"):
         Path(f"{copy}{ending}").unlink(missing_ok=True)
     with copy.open("r+b") as file:
@@ -315,7 +315,7 @@ def _first_page(table: _Table, page_size: int) -> bytes:
 
 
 def _from_page(source: apsw.Connection, table: _Table, page: int) -> list[Row]:
-    """A table's rows from one page, read singly, because the end of a long one may be lost."""
+    """Read a page's rows one by one, because the end of a long row may be lost."""
     rows: list[Row] = []
     where = " AND ".join(f"{key} = ?" for key in table.keys)
     with suppress(*_STOPS):

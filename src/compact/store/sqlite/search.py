@@ -53,9 +53,9 @@ _UNINDEXED = f"""
 
 
 def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
-    """Messages that share words with the question, best BM25 first, newer first among equals. Names
-    score higher where their pieces are adjacent. Common words count only where rare ones find
-    nothing.
+    """Return messages that share words with the question, best BM25 first, newer first among
+    equals. Names score higher where their pieces are adjacent. Common words count only where rare
+    ones find nothing.
 
     Where the index lacks messages and cannot be updated (read-only or locked file), the newest
     `MOST_SCANNED` messages are scanned instead.
@@ -100,9 +100,9 @@ def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
 
 
 def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
-    """Messages that share words with the question, without an index: only the newest `MOST_SCANNED`
-    are scanned. Each name whose pieces a message holds scores ln(1 + messages / messages with the
-    name).
+    """Return messages that share words with the question, without an index: only the newest
+    `MOST_SCANNED` are scanned. Each name whose pieces a message holds scores ln(1 + messages /
+    messages with the name).
     """
     names = looked_for(question)
     with pool.read() as db:
@@ -217,8 +217,8 @@ def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
 
 
 def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
-    """The speakers of messages as JSON, and the packed notes on each message. Notes name a speaker
-    by number, from 1.
+    """Return the speakers of messages as JSON, and the packed notes on each message. Notes name a
+    speaker by number, from 1.
     """
     speakers: dict[str, int] = {}
     packed = bytearray()
@@ -231,7 +231,7 @@ def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
 
 
 def indexed_text(words: str) -> str:
-    """Text for the index: Unicode, with Chinese characters separated."""
+    """Return text for the index: Unicode, with Chinese characters separated."""
     whole = text(spaced(words).replace("\x00", " ")) or ""
     return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
 

@@ -182,7 +182,7 @@ class SQLiteManager:
     forget_session = on_pool(forgetting.forget_session)
 
     def get_conversation(self, session_id: str) -> Conversation:
-        """The session's messages, with their tokens, as one value.
+        """Return the session's messages, with their tokens, as one value.
 
         Raises:
             NotFound: no such session.
@@ -313,8 +313,8 @@ class SQLiteManager:
         return search.search(copy or self._pool, branch_id, text, most)
 
     def turns(self, scope: str | None) -> TurnTable:
-        """The messages of a scope's sessions, or of all, as memory's search needs them. Updates the
-        index first, as far as possible.
+        """Return the messages of a scope's sessions, or of all, as memory's search needs them.
+        Updates the index first, as far as possible.
         """
         return self._memory.turns(scope, complete=self.catch_up())
 

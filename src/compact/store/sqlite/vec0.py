@@ -82,8 +82,8 @@ def catch_up(db: apsw.Connection, of: Generation) -> None:
 
 
 def _is_current(db: apsw.Connection, key: int) -> bool:
-    """Whether the table has the generation's rows. Keys are never reused, so equal counts and
-    highest keys mean equal rows.
+    """Return whether the table has the generation's rows. Keys are never reused, so equal counts
+    and highest keys mean equal rows.
     """
     if not _is_there(db, key):
         return False
@@ -125,8 +125,8 @@ def drop(db: apsw.Connection, key: int) -> None:
 def nearest(
     pool: Pool, of: Generation, asked: bytes, most: int, ranges: Sequence[tuple[int, int]]
 ) -> list[Near]:
-    """The messages nearest to the question, nearest first, each by its best piece; older first
-    among equals.
+    """Return the messages nearest to the question, nearest first, each by its best piece; older
+    first among equals.
     """
     with pool.read() as db:
         is_current = _is_current(db, of.key)

@@ -170,7 +170,7 @@ class VectorStore:
         return count
 
     def __len__(self) -> int:
-        """How many names have a vector."""
+        """Return how many names have a vector."""
         with self._pool.read() as db:
             own = self._named(db)
             counted = {each.key: each.vectors for each in vectors.generations(db)}
@@ -182,23 +182,23 @@ class VectorStore:
     # --- vectors of messages ----------------------------------------------------------------------
 
     def generations(self) -> list[Generation]:
-        """Which vectors exist, by model and version; oldest first."""
+        """Return which vectors exist, by model and version; oldest first."""
         with self._pool.read() as db:
             return vectors.generations(db)
 
     def made_by(self, embedder: Embedder) -> Generation | None:
-        """The generation of an embedder, complete or not."""
+        """Return the generation of an embedder, complete or not."""
         own = (embedder.name, embedder.version, embedder.dimensions)
         with self._pool.read() as db:
             return vectors.find(db, *own, ("serving", "made"))
 
     def serving(self) -> Generation | None:
-        """The generation that answers for the store's messages."""
+        """Return the generation that answers for the store's messages."""
         with self._pool.read() as db:
             return vectors.serving(db)
 
     def pending(self, embedder: Embedder) -> int:
-        """Messages without a vector of this embedder."""
+        """Return messages without a vector of this embedder."""
         of = embedder.name, embedder.version, embedder.dimensions
         with self._pool.read() as db:
             known = vectors.find(db, *of, ("serving", "made"))
@@ -232,8 +232,8 @@ class VectorStore:
         most: int = 10,
         keys: Sequence[tuple[int, int]] | None = None,
     ) -> list[Near]:
-        """The messages nearest to a vector, nearest first, each by its best piece. The vector
-        belongs to the generation `of`; by default to the serving one.
+        """Return the messages nearest to a vector, nearest first, each by its best piece. The
+        vector belongs to the generation `of`; by default to the serving one.
 
         `keys` are ranges of message keys, both ends included.
 

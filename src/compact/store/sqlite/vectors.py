@@ -96,19 +96,19 @@ class Vector(NamedTuple):
 
 
 def generations(db: apsw.Connection, *, counted: bool = True) -> list[Generation]:
-    """All generations, oldest first; `counted` also counts their vectors."""
+    """Return all generations, oldest first; `counted` also counts their vectors."""
     sql = _GENERATION.format(_COUNTED if counted else "0")
     return [_generation_of(row) for row in query(db, f"{sql} ORDER BY key")]
 
 
 def generation(db: apsw.Connection, key: int) -> Generation | None:
-    """The generation of that key, without a count."""
+    """Return the generation of that key, without a count."""
     row = first(db, _GENERATION.format("0") + "WHERE key = ?", (key,))
     return None if row is None else _generation_of(row)
 
 
 def serving(db: apsw.Connection) -> Generation | None:
-    """The generation that answers for messages, without a count."""
+    """Return the generation that answers for messages, without a count."""
     row = first(db, _GENERATION.format("0") + "WHERE state = 'serving'")
     return None if row is None else _generation_of(row)
 
@@ -121,7 +121,7 @@ def _generation_of(row: Row) -> Generation:
 def find(
     db: apsw.Connection, model: str, version: str, dimensions: int, states: Sequence[str]
 ) -> Generation | None:
-    """The generation of that model and version, if it is in one of these states."""
+    """Return the generation of that model and version, if it is in one of these states."""
     wanted = (model, version, dimensions)
     for each in generations(db, counted=False):
         if each[1:4] == wanted and each.state in states:
@@ -132,8 +132,8 @@ def find(
 def begin(
     db: apsw.Connection, model: str, version: str, dimensions: int, *, own: bool = False
 ) -> Generation:
-    """The generation of that model and version, made where there is none. The first one of messages
-    serves at once.
+    """Return the generation of that model and version, made where there is none. The first one of
+    messages serves at once.
     """
     states = ("own",) if own else ("serving", "made")
     known = find(db, model, version, dimensions, states)
@@ -206,7 +206,7 @@ def gaps(db: apsw.Connection, key: int, *, after: int = 0, most: int = -1) -> li
 
 
 def pending(db: apsw.Connection, key: int) -> int:
-    """How many messages are pending."""
+    """Return how many messages are pending."""
     row = first(db, f"SELECT coalesce(sum(stop - start), 0) FROM ({_PENDING})", (key, 0))
     return int(row[0]) if row else 0
 
@@ -315,7 +315,7 @@ def put_back(db: apsw.Connection, table: str, rows: Iterable[Row], here: dict[in
 
 
 def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int | None:
-    """The key of a name; None for an unknown one."""
+    """Return the key of a name; None for an unknown one."""
     sql = "SELECT key FROM vector_names WHERE name = ?"
     row = first(db, sql, (text(name),))
     if row is None and create:
