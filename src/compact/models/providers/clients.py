@@ -170,15 +170,15 @@ def is_here(address: str) -> bool:
 
 
 def http_client(kind: Any) -> Any:  # noqa: ANN401 - of a package that may be missing
-    """Make an HTTP client of the class `kind`, from a vendor's package. It trusts `certificates`."""
+    """Make an HTTP client that trusts `certificates`. `kind` is the vendor package's class."""
     library = kind.__base__.__module__.partition(".")[0]
     return kind(verify=certificates(library))
 
 
 def certificates(library: str) -> ssl.SSLContext:
-    """The certificates that an HTTP library trusts: `SSL_CERT_FILE`, `SSL_CERT_DIR` or its own.
+    """Load the certificates to trust: `SSL_CERT_FILE`, `SSL_CERT_DIR` or the library's own.
 
-    All clients share one context, as reading a list takes a tenth of a second.
+    All clients share one context, because reading the list takes a tenth of a second.
     """
     named = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     return _certificates(library, *named)

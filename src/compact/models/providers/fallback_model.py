@@ -214,9 +214,9 @@ class FallbackModel:
     async def _wanted(
         self, turn: _Turn, prompt: ActiveContext, ask: Ask, attempts: Attempts
     ) -> Ask | None:
-        """The request for a model. A stand-in is asked within its own window, if that is known.
+        """Build the request for a model. A stand-in gets its own window as limit, if it is known.
 
-        None if others refused the prompt, and this model is not known to hold it with the answer.
+        Return None if other models refused the prompt, and this one may not hold it and the answer.
 
         Raises:
             ContextOverflow: the prompt is larger than the stand-in's window. Not every server

@@ -30,11 +30,11 @@ from compact.store.sqlite.rows import (
 )
 
 PAGE = 500
-"""Messages read at once."""
+"""How many messages to read at once."""
 LINKED = f"{MESSAGE}, total_tokens, chain_hash"
-"""Columns that also show a message's place in its branch."""
+"""The columns of a message, including those that show its place in the branch."""
 NO_BRANCH = "branch NOT IN (SELECT key FROM branches)"
-"""Matches rows whose branch is missing."""
+"""SQL that matches rows whose branch is missing."""
 _NO_CHECKPOINT = """
     EXISTS (SELECT 1 FROM json_each(projections.checkpoints) c WHERE c.key NOT IN
     (SELECT id FROM checkpoints k WHERE k.session = projections.session))
@@ -161,15 +161,15 @@ def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int
 
 
 class Linked(NamedTuple):
-    """A message of a branch, checked against the one before it."""
+    """Holds a branch's message, checked against the message before it."""
 
     position: int
     row: Row
-    """Columns of `LINKED`."""
+    """The row, with the columns that `LINKED` selects."""
     is_proven: bool
-    """Whether the message before it exists, so that its hash proves something."""
+    """Whether the previous message exists, so that this message's hash proves something."""
     is_altered: bool
-    """Whether it differs from what was stored."""
+    """Whether the message differs from what was stored."""
 
 
 def linked_messages(

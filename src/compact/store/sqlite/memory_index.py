@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_SCOPES = 8
-"""Scopes kept in memory; 26 bytes a message."""
+"""How many scopes to keep in memory, at 26 bytes a message."""
 MOST_RANGES = 16
-"""Key ranges that a word lookup is limited to. With more ranges, the whole index is searched."""
+"""Most key ranges for a word lookup. With more ranges, the whole index is searched."""
 
 _STATE = """
     SELECT (SELECT max(n) FROM turns), (SELECT count(*) FROM turns), count(*), total(branch)
@@ -57,7 +57,7 @@ _TURNS = """
 
 
 class State(NamedTuple):
-    """Changes with every change that a search can see."""
+    """Differs after every change that a search can see."""
 
     last: int | None
     batches: int
@@ -66,7 +66,7 @@ class State(NamedTuple):
 
 
 class BranchNotes(NamedTuple):
-    """Notes on a branch's own messages, by position."""
+    """Holds notes on a branch's own messages, by position."""
 
     first: int
     """Position of the first message."""
@@ -75,7 +75,7 @@ class BranchNotes(NamedTuple):
 
 
 class KnownScope(NamedTuple):
-    """What is in memory of a scope."""
+    """Holds what is in memory of a scope."""
 
     state: State
     turns: TurnTable

@@ -303,7 +303,7 @@ class SQLiteManager:
     catch_up = on_pool(search.catch_up)
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Messages of a branch, ancestors included, that share words with the text, best first.
+        """Return messages on a branch (ancestors included) that match the text, best first.
 
         Where the index cannot be updated, only the newest 5,000 messages are scanned.
         """

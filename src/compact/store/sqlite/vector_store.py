@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 Backend = Literal["rows", "sqlite-vec"]
 """Who searches: numpy over the rows, or sqlite-vec's table `vec0` (extra `vec`)."""
 DIMENSIONS = 384
-"""Of all-MiniLM-L6-v2."""
+"""How many dimensions the vectors of all-MiniLM-L6-v2 have."""
 _ALL = ((FIRST_MESSAGE, (1 << 63) - 1),)
-"""Keys of messages."""
+"""The range of all message keys."""
 _NAMES = ((0, FIRST_MESSAGE - 1),)
-"""Keys of names."""
+"""The range of all keys of names."""
 
 
 class Match(NamedTuple):
-    """A search result."""
+    """Holds a search result."""
 
     name: str
     cosine: float
@@ -138,7 +138,7 @@ class VectorStore:
     def search(
         self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
     ) -> list[Match]:
-        """The names with the nearest vectors, nearest first; only names of `within`, where given.
+        """Return names with the nearest vectors, nearest first; only names in `within`, if given.
 
         Raises:
             InvalidInput: wrong dimensions, a zero vector, or a number that is not finite.
@@ -157,7 +157,7 @@ class VectorStore:
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
 
     def delete(self, names: Iterable[str]) -> int:
-        """Delete the vectors of these names; returns how many existed."""
+        """Delete the vectors of these names. Return how many existed."""
         no_text("names", names)
         count = 0
         with self._pool.write() as db:

@@ -20,7 +20,7 @@ from compact.store.sqlite.rows import BITS, LAST, Row, first, query, text, text_
 from compact.text.embedding import Generation
 
 FIRST_MESSAGE = 1 << BITS
-"""Least key of a message. Keys below it are names of an application's own vectors."""
+"""The lowest key of a message. Lower keys belong to an application's own named vectors."""
 _GENERATION = "SELECT key, model, version, dimensions, state, {} FROM generations g "
 _COUNTED = "(SELECT count(*) FROM vectors v WHERE v.generation = g.key)"
 _PENDING = f"""
@@ -72,16 +72,16 @@ WRONG: tuple[tuple[str, str], ...] = (
         "vectors are of messages that count as pending",
     ),
 )
-"""Rows that should not exist, and the sentence for them."""
+"""Rows that should not exist, and the sentence that reports them."""
 
 
 class Gap(NamedTuple):
-    """Pending messages of a branch."""
+    """Describes a range of pending messages in a branch."""
 
     branch: int
     start: int
     stop: int
-    """Position after the last one."""
+    """The position after the last pending message."""
 
 
 class Vector(NamedTuple):
@@ -154,7 +154,7 @@ def begin(
 
 
 def take_over(db: apsw.Connection, key: int) -> None:
-    """Make a complete generation serve. The others leave. A generation with gaps stays as it is."""
+    """Put a complete generation into use and retire the others. One with gaps stays as it is."""
     now = generation(db, key)
     if now is None or now.state == "serving" or gaps(db, key, most=1):
         return
@@ -163,12 +163,12 @@ def take_over(db: apsw.Connection, key: int) -> None:
 
 
 def leave(db: apsw.Connection, key: int) -> None:
-    """Mark a generation as leaving: no search finds it, and its rows are removed later."""
+    """Retire a generation: no search uses it any more, and its rows are removed later."""
     db.execute("UPDATE generations SET state = 'leaving' WHERE key = ?", (key,))
 
 
 def sweep(db: apsw.Connection, most: int) -> None:
-    """Remove `most` rows of a leaving generation, and the generation once it has no rows."""
+    """Remove `most` rows of a retired generation, and the generation once it has no rows."""
     row = first(db, "SELECT key FROM generations WHERE state = 'leaving' LIMIT 1")
     if row is None:
         return
@@ -212,8 +212,8 @@ def pending(db: apsw.Connection, key: int) -> int:
 
 
 def put(db: apsw.Connection, key: int, gap: Gap, vectors: Sequence[Vector]) -> bool:
-    """Store vectors of pending messages; whether they were still pending. They are not where
-    another process was faster, or where their session is deleted.
+    """Store vectors of pending messages. Return whether the messages were still pending. They are
+    not if another process was faster, or their session was deleted.
     """
     if not query(db, _MOVE, (gap.branch, key, gap.start, gap.stop)):
         return False
@@ -231,7 +231,7 @@ def _stored(db: apsw.Connection, key: int, vectors: Sequence[Vector]) -> None:
 
 
 def add(db: apsw.Connection, key: int, vectors: Iterable[Vector]) -> list[tuple[int, Vector]]:
-    """Store vectors; returns each with its key."""
+    """Store vectors. Return each vector with its key."""
     row = first(db, "SELECT seq FROM sqlite_sequence WHERE name = 'vectors'")
     numbered = list(enumerate(vectors, 1 + (row[0] if row else 0)))
     sql = "INSERT INTO vectors (key, generation, message, chunk, vector) VALUES (?, ?, ?, ?, ?)"
@@ -246,7 +246,7 @@ def remove_branch(db: apsw.Connection, branch: int) -> None:
 
 
 def remove_message(db: apsw.Connection, key: int, message: int) -> bool:
-    """Remove the vectors of a message or name in one generation; whether there were any."""
+    """Remove a message's or name's vectors in a generation. Return whether there were any."""
     return _remove(db, "message = ? AND generation = ?", (message, key))
 
 
@@ -325,7 +325,7 @@ def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int 
 
 
 def names_of(db: apsw.Connection, keys: Iterable[int]) -> dict[int, str]:
-    """Key → name, of known keys."""
+    """Return the names by key, for known keys."""
     sql = "SELECT name FROM vector_names WHERE key = ?"
     rows = ((key, first(db, sql, (key,))) for key in keys)
     return {key: text_of(row[0]) for key, row in rows if row is not None}
