@@ -54,7 +54,7 @@ class Progress:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Remove the line, and print the output that was held back meanwhile."""
+        """Remove the line, and print the notable events that happened meanwhile."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:

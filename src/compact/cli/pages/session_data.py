@@ -1,7 +1,7 @@
 """The data of a session's page, as JSON values.
 
-The data holds each message once, by position. A context is recorded only if more changed than that
-a message was added; the page derives all other contexts. A text made for a prompt, such as a stub
+The data holds each message once, by position. A context is recorded only if it changed in another
+way than by a new message; the page derives all others. A text made for a prompt, such as a stub
 for tool output, is stored once in a separate list.
 """
 
@@ -122,7 +122,7 @@ def _items(
     places: dict[str, int],
     texts: dict[str, int],
 ) -> Iterator[Any]:
-    """Return the messages of a context in order. A run of unchanged messages is `[first, last]`.
+    """Yield the messages of a context in order. A run of unchanged messages is `[first, last]`.
     Any other message is an item with a kind, text and tokens.
     """
     run: list[int] = []

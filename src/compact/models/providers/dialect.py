@@ -132,16 +132,16 @@ _KNOWN = frozenset((*_TEXTS, "tool_use", "tool_result"))
 _HOLDERS = ("content", "output")
 """The fields that hold parts. A tool's result is a part that holds parts."""
 _MARKS = ("cache_control",)
-"""Fields of a part that are no content."""
+"""Fields of a part that are not content."""
 
 
 class UnsupportedParts:
     """Images, audio and other parts of messages that a server refuses.
 
-    A refused part stands in every later prompt too. If the last message holds it, the answer is
-    about it, so the refusal reaches the caller once. Later prompts, and earlier messages at once,
-    show a word in its place, and the session goes on. Of files, those of the newest message are
-    left out first, as no server says which file is broken.
+    Every later prompt would hold the refused part again. If the part is in the last message, the
+    refusal is raised to the caller once, since the answer would be about the part. After that, and
+    in earlier messages at once, a word replaces the part, and the session goes on. Files in the
+    newest message are left out first, as no server says which file is broken.
     """
 
     def __init__(self) -> None:

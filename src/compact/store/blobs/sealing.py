@@ -153,7 +153,7 @@ class Passphrase:
         return self._text.encode("utf-8", "surrogatepass")
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """Return a random key, encrypted by one derived from the passphrase."""
+        """Make a random key, encrypted by a key derived from the passphrase."""
         self._salt = self._salt or secrets.token_bytes(16)
         key, nonce = secrets.token_bytes(32), secrets.token_bytes(_NONCE)
         kept = nonce + _cipher(self._derived(self._salt)).encrypt(nonce, key, name.encode())

@@ -87,7 +87,7 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
 
 
 def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
-    """Return the names without those pieces that are in very many messages of the store."""
+    """Return the names without pieces that are in more than `MOST_SCANNED` messages."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     pieces = {piece for name in names for piece in name}
     common = {
