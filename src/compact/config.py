@@ -1,6 +1,6 @@
 """Settings: defaults < file (YAML or JSON) < environment `COMPACT_*` < arguments.
 
-`CompactConfig` holds all settings, those of the policy included. A setting has the same flat name
+`CompactConfig` holds all settings, including the policy's. A setting has the same flat name
 in a file, in the environment (`COMPACT_TRIGGER_RATIO`) and as an argument. Ratios and shares are
 fractions of 1. Only the settings of one tier have two names: `tiers: {1: {trigger_ratio: 0.6}}` in
 a file is `COMPACT_TIER_1_TRIGGER_RATIO` in the environment. Each setting knows its source.
@@ -37,48 +37,48 @@ from compact.secrets.redactor import Redactor
 PREFIX = "COMPACT_"
 ENV_FILE = ".env"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK", "COMPACT_ENCRYPTION_KEY")
-"""Variables with this prefix that are no settings: the tests' data, the command line's tracebacks,
-and the stores' passphrase, which no copy of the settings may hold."""
+"""Variables that have this prefix but are not settings: the tests' data, the command line's
+tracebacks, and the stores' passphrase, which must not be in any copy of the settings."""
 SHARES = ("_ratio", "_share")
-"""Endings of the settings that are fractions of 1."""
+"""Name endings of the settings that are fractions of 1."""
 OTHER_PREFIXES = ("COMPACT_NEW_",)
-"""Feature flags of host applications."""
+"""Prefixes of host applications' feature flags."""
 DEFAULT, ARGUMENT = "default", "argument"
 OTEL = "environment"
 """The value of `otlp_endpoint` for the collector in OpenTelemetry's own variables."""
 AGES = ("age_full_days", "age_key_points_days", "age_summary_days", "age_archived_days")
-"""The last day of each level of memory, in order."""
+"""The settings that hold the last day of each level of memory, in order."""
 NOTHING = ("none", "null")
-"""Words for "no value" in the environment, if a setting may have none."""
+"""Words that mean "no value" in the environment, for settings that may be empty."""
 TIER_VARIABLES = {
     f"{PREFIX}TIER_{number}_{name.upper()}": (str(number), name)
     for number in NUMBERS
     for name in TierSettings.model_fields
 }
-"""Variables of single tiers, with the number of the tier and the name of the setting."""
+"""Variable of a single tier -> the tier's number and the setting's name."""
 
 
 class CompactConfig(CompactPolicy):
-    """The settings tree. Frozen; `load` layers sources, the constructor takes arguments only."""
+    """Holds all settings, frozen. `load` merges all sources; the constructor takes arguments."""
 
     model: str | None = None
-    """A model key such as `gpt-4o`. It names a window and a tokenizer if the next two do not."""
+    """A model key such as `gpt-4o`. It sets the window and the tokenizer if the next two do not."""
     max_context_tokens: int | None = Field(default=None, ge=1_000)
-    """The model's window in tokens; counts more than the model's own."""
+    """The window in tokens; overrides the model's own window."""
     tokenizer: str | None = None
     """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
     summarizer: str = Field(default="model", min_length=1)
     """Who writes summaries.
 
-    `model` is the session's own model, or code if that model cannot be asked or writes none.
-    `extractive` is code. Any other value is a model's key, such as `ollama:qwen3:8b`.
+    `model` is the session's own model, or code if that model cannot be asked or writes no
+    summaries. `extractive` is code. Other values are model keys, such as `ollama:qwen3:8b`.
     """
     summarizer_fallbacks: tuple[str, ...] = ()
-    """Keys of the models to ask, in this order, if the first one does not answer. After the last
-    one the extractive summary is written."""
+    """Keys of the models to ask, in this order, if the first model does not answer. If none of
+    them answers, code writes the summary."""
     models_file: str | None = Field(default=None, min_length=1)
-    """A file (YAML or JSON) with the user's own entries about models. They override the shipped
-    ones."""
+    """A file (YAML or JSON) with the user's own entries about models. They override the entries
+    that come with compact."""
     tiers: Mapping[Annotated[int, Field(ge=1, le=len(NUMBERS))], TierSettings] = Field(
         default_factory=dict
     )
@@ -89,49 +89,49 @@ class CompactConfig(CompactPolicy):
     """The address of an Ariadne server that every event is sent to."""
     otlp_endpoint: str | None = None
     """The address of an OpenTelemetry collector that gets spans and metrics over HTTP, or
-    `environment` for the one that the variables `OTEL_*` name."""
+    `environment` for the collector that the variables `OTEL_*` name."""
     telemetry_content: bool = False
-    """Whether reports hold texts of the conversation: summaries, reasons and error messages."""
+    """Whether reports contain text from the conversation: summaries, reasons, error messages."""
     redact: bool = True
     """Whether secrets in reports are replaced."""
     redact_kinds: tuple[Literal["email", "phone", "iban", "ssn", "cvv", "pii"], ...] = ()
     """Further kinds of secrets, in reports and all other copies; `pii` means all of them."""
     redact_patterns: Mapping[str, str] = Field(default_factory=dict)
     """The user's own kinds of secrets, each with a regular expression in RE2's syntax. The group
-    `value` is taken out, or else the whole match."""
+    `value` is redacted; without that group, the whole match is."""
     store: str | None = Field(default=None, min_length=1)
     """The command line's file of sessions; the default is `.compact/sessions.db`."""
     memory: bool = False
     """Whether old turns on the same subject are quoted before the newest user message."""
     recall_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of these quotes for one message; the default is a tenth of the window, at most 1,000.
+    """Most tokens of these quotes for one message; by default a tenth of the window, up to 1,000.
     """
     archive: str | None = Field(default=None, min_length=1)
-    """The place where `CompactManager` keeps copies, without secrets, of what compressions leave
-    behind: a folder such as `.compact/archive`, or `s3://BUCKET/PREFIX`."""
+    """Where `CompactManager` keeps copies, without secrets, of what compressions replace: a folder
+    such as `.compact/archive`, or `s3://BUCKET/PREFIX`."""
     archive_kms_key: str | None = Field(default=None, min_length=1)
     """The KMS key that seals objects before they are sent to S3."""
 
     memory_archive: str | None = Field(default=None, min_length=1)
-    """The place of memory's archives: a folder, or `s3://BUCKET/PREFIX`. The default is
-    `NAME-archive` beside the store's file."""
+    """Where the memory keeps its archives: a folder, or `s3://BUCKET/PREFIX`. The default is
+    `NAME-archive` next to the store's file."""
     embedder: str | None = Field(default=None, min_length=1)
     """The embedder for searches by meaning: `minilm`, which works offline,
     `ollama:nomic-embed-text`, `openai:text-embedding-3-small` or `sentence-transformers:NAME`."""
     vector_backend: Literal["rows", "sqlite-vec"] = "rows"
     """The index of vectors: `rows`, the faster one, or a table of sqlite-vec."""
     age_full_days: int = Field(default=7, ge=0)
-    """Days since its last activity that a session keeps every word in memory."""
+    """For this many days after its last activity, a session's full text stays in memory."""
     age_key_points_days: int = Field(default=30, ge=0)
-    """Days that its digest holds 60 to 70 % of the tokens."""
+    """Up to this age in days, a session's digest holds 60 to 70 % of the tokens."""
     age_summary_days: int = Field(default=90, ge=0)
-    """Days that the originals stay beside a digest of 30 to 40 %."""
+    """Up to this age in days, the originals are kept, with a digest of 30 to 40 %."""
     age_archived_days: int = Field(default=364, ge=0)
-    """Days that a session has a digest. Of older sessions only the metadata is left."""
+    """Up to this age in days, a session has a digest. Older sessions keep only metadata."""
     retain_score: float = Field(default=0.5, ge=0, le=1)
-    """The importance, 0 to 1, from which a session is kept whole at any age."""
+    """A session whose importance (0 to 1) is at least this is kept whole at any age."""
     retain_days: int | None = Field(default=None, ge=0)
-    """Days that such a session is kept whole; the default is for ever."""
+    """For how many days an important session is kept whole; the default is for ever."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)
@@ -201,10 +201,10 @@ class CompactConfig(CompactPolicy):
         env_file: Mapping[str, str] | None = None,
         **arguments: object,
     ) -> Self:
-        """The effective settings: defaults, then file, then environment, then arguments.
+        """Return the effective settings: defaults, then file, then environment, then arguments.
 
-        `environ` is `os.environ` by default. `env_file` holds the variables of a `.env`; those of
-        the environment count more. Empty variables and arguments of None are ignored.
+        `environ` is `os.environ` by default. `env_file` holds the variables of a `.env`;
+        `environ` overrides them. Empty variables and arguments of None are ignored.
 
         Raises:
             InvalidConfig: an unknown name or a wrong value. The text names its source.
@@ -247,34 +247,34 @@ class CompactConfig(CompactPolicy):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The names of all settings, in the order of `examples/compact.yaml`."""
+        """Return the names of all settings, in the order of `examples/compact.yaml`."""
         policy = tuple(CompactPolicy.model_fields)
         return tuple(n for n in cls.model_fields if n not in policy) + policy
 
     def origin(self, name: str) -> str:
-        """The source of a setting: `default`, a file's name, a variable's name, or `argument`."""
+        """Return a setting's source: `default`, a file's name, a variable's name, or `argument`."""
         return self._origins.get(name, ARGUMENT if name in self.model_fields_set else DEFAULT)
 
     def adapter(self, port: str) -> Any:  # noqa: ANN401 - each port has a type of its own
-        """The object under `adapters` for a port: `estimator`, `exporter`, `storage` or
+        """Return the object given as adapter for a port: `estimator`, `exporter`, `storage` or
         `summarizer`; None if none was given.
         """
         return self._adapters.get(port)
 
     def policy(self) -> CompactPolicy:
-        """The policy among the settings."""
+        """Return the policy among the settings."""
         return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
 
     def redactor(self) -> Redactor:
-        """The redactor with the settings' further kinds and patterns of secrets."""
+        """Return the redactor with the settings' further kinds and patterns of secrets."""
         return Redactor(self.redact_kinds, self.redact_patterns)
 
     def summarizers(self) -> list[str]:
-        """The names of the summarizers, in the order they are asked."""
+        """Return the names of the summarizers, in the order they are asked."""
         return [self.summarizer, *self.summarizer_fallbacks]
 
     def book(self) -> ModelBook:
-        """The facts about models, with the user's own entries. Their file is read once.
+        """Return the facts about models, with the user's own entries. Their file is read once.
 
         Raises:
             InvalidConfig: the file cannot be read, or an entry is wrong.
@@ -285,7 +285,7 @@ class CompactConfig(CompactPolicy):
         return self._book
 
     def known_tokenizer(self) -> str | None:
-        """The tokenizer in the settings, else the model's; None if neither is known.
+        """Return the tokenizer in the settings, else the model's; None if neither is known.
 
         Raises:
             InvalidConfig: the file of models is wrong.
@@ -296,12 +296,12 @@ class CompactConfig(CompactPolicy):
         return profile.tokenizer if profile else None
 
     def tier(self, size: int) -> Tier:
-        """The tier of a window of this size, with its settings."""
+        """Return the tier of a window of this size, with its settings."""
         return tier_of(size, self.tiers)
 
     def window(self) -> ContextWindow | None:
-        """The window in the settings, by size or by model, with its tier's thresholds; None if they
-        name neither.
+        """Return the window that the settings give by size or by model, with its tier's
+        thresholds; None if they give neither.
 
         Raises:
             InvalidConfig: the model is unknown, and no size is given.
@@ -327,12 +327,12 @@ class CompactConfig(CompactPolicy):
         )
 
     def wrong(self, name: str, reason: str) -> InvalidConfig:
-        """The error for a wrong setting. It names the setting's source."""
+        """Return the error for a wrong setting. It names the setting's source."""
         return InvalidConfig(name, _placed(reason, self.origin(name)))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known name most like this one, else an empty string."""
+    """Return `; did you mean 'x'?` with the most similar known name; empty if none is similar."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -366,7 +366,7 @@ def _from_file(path: Path, known: tuple[str, ...]) -> kit_names.Typed:
 
 
 def _with_file(book: ModelBook, path: Path) -> ModelBook:
-    """The book with the entries of a file: a list of them, or one under `models:`."""
+    """Return the book with the entries of a file: a list of them, or one under `models:`."""
     value = _value_in(path)
     rows = value.get("models") if isinstance(value, dict) else value
     if not isinstance(rows, list):
@@ -421,7 +421,7 @@ def _yaml_of(text: str, path: Path) -> object:
 
 
 def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
-    """The pairs as a dictionary, each name once."""
+    """Return the pairs as a dictionary. Refuse a name that occurs twice."""
     names = [str(name) for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
@@ -435,7 +435,7 @@ def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
 def _from_environment(
     environ: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
-    """The settings in variables, with their sources. `place` is the variables' file, if any."""
+    """Read the settings in variables, and their sources. `place` is the variables' file, if any."""
     names = (*(name for name in cls.names() if name != "tiers"), *kit_names.TYPED)
     known = {PREFIX + name.upper(): name for name in names}
     texts: dict[str, str] = {}
@@ -479,7 +479,7 @@ def _origin(variable: str, place: str) -> str:
 def _tiers_of(
     environ: Mapping[str, str], before: tuple[Any, str] | None, place: str
 ) -> dict[str, tuple[Any, str]]:
-    """The settings of tiers, the environment's over the file's; empty if it has none."""
+    """Merge the environment's tier settings over the file's; empty if it has none."""
     given = {name: environ[name] for name in TIER_VARIABLES if environ.get(name)}
     value, origin = before or ({}, "")
     if not given or not isinstance(value, dict):
@@ -495,7 +495,7 @@ def _tiers_of(
 
 
 def read_number(value: object, annotation: object) -> object:
-    """A text as a number, if the setting's type is one and the text means one; else the value."""
+    """Parse a text as a number if the setting is numeric; else return the value unchanged."""
     kinds = {annotation, *get_args(annotation)}
     if not isinstance(value, str) or str in kinds:
         return value
@@ -508,7 +508,7 @@ def _belongs_to_others(variable: str) -> bool:
 
 
 def _value_of(text: str, annotation: object) -> object:
-    """The value of a variable's text, for pydantic to validate."""
+    """Turn a variable's text into a value that pydantic can validate."""
     text = text.strip()
     if text.lower() in NOTHING and type(None) in get_args(annotation):
         return None

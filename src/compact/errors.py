@@ -32,7 +32,7 @@ from contextlib import contextmanager
 
 
 class CompactError(Exception):
-    """The base class of every error compact raises on purpose.
+    """The base class of every error that compact raises on purpose.
 
     `stage` is the stage of the compression that failed; empty if none did.
     """
@@ -66,10 +66,10 @@ class InvalidMessage(InvalidInput):
 
 
 class InvalidTranscript(InvalidInput):
-    """A conversation file is unknown or broken.
+    """A conversation file is damaged or in an unknown format.
 
     `source` is the file's name as given. `line` counts from 1; None if no line can be named.
-    `is_foreign` says that the file looks like no conversation at all.
+    `is_foreign` says that the file does not look like a conversation at all.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class InvalidConfig(InvalidInput):
 
 
 class UnknownModel(InvalidInput, LookupError):
-    """No profile, tokenizer or format has that name; `reason` is the text without the suggested
-    remedy.
+    """No profile, tokenizer or format has that name. `reason` is the error text without the
+    suggested remedy.
     """
 
     def __init__(self, reason: str, *, way: str = "") -> None:
@@ -104,12 +104,12 @@ class UnknownModel(InvalidInput, LookupError):
 
 class ServerHeldState(InvalidInput):
     """The request asks the provider's server to keep the conversation (`previous_response_id`,
-    `conversation`). More would be sent than was counted. The text names the remedy.
+    `conversation`). The model would read more than compact counted. The text names the remedy.
     """
 
 
 class NotFound(CompactError, LookupError):
-    """Nothing has that name; the text says what was searched for and where to look."""
+    """No such thing was found. The text says what was searched for and where to look."""
 
 
 class WrongLayer(CompactError, TypeError):
@@ -120,8 +120,8 @@ class ContextOverflow(CompactError):
     """A provider refused a prompt as too large.
 
     `tokens` is the provider's count and `limit` its limit; None if it gave none. `stand_in` is the
-    key of the fallback model that refused it; empty if the requested model did. `others` says
-    whether there are models that were not asked.
+    key of the fallback model that refused; empty if the requested model refused. `others` says
+    whether other models are left that were not asked.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class ContextOverflow(CompactError):
 class ModelFailed(CompactError, RuntimeError):
     """A model or its server gave no usable answer.
 
-    `model` is its key, `status` the HTTP status, if there was one.
+    `model` is the model's key, `status` the HTTP status, if there was one.
     """
 
     def __init__(self, message: str, *, model: str = "", status: int | None = None) -> None:
@@ -149,8 +149,8 @@ class ModelFailed(CompactError, RuntimeError):
 class ModelUnavailable(ModelFailed, ConnectionError):
     """A model does not answer now but may later: its server is busy, down or too slow.
 
-    `retry_after` is the wait in seconds that the server asks for; None if it gave none. `waited` is
-    the seconds until compact gave up on a slow server; None if it failed otherwise.
+    `retry_after` is the wait in seconds that the server asks for, if any. `waited` is how many
+    seconds compact waited before it gave up on a slow server; None for other failures.
     """
 
     def __init__(
@@ -172,9 +172,9 @@ class ModelRefused(ModelFailed, PermissionError):
     name, a malformed request, a policy.
 
     `part` names the kind of content that the model does not accept: `image`, `audio`, `media`
-    (both), or `part` for kinds unknown to the server. `file` is a single file that it cannot read;
-    `turns` is no part: the server refuses the order of the messages, or one of their roles. Empty
-    if it refused something else.
+    (both), or `part` for kinds unknown to the server. `file` means that a single file cannot be
+    read. `turns` means that the server refuses the order of the messages, or one of their roles.
+    It is empty if something else was refused.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Superseded(CompactError, RuntimeError):
 
 
 class StoreFailed(CompactError, OSError):
-    """A store cannot be read or written; nothing of the call was stored."""
+    """A store cannot be read or written. The failed call stored nothing."""
 
 
 class StoreDamaged(StoreFailed):
@@ -197,10 +197,10 @@ class StoreDamaged(StoreFailed):
 
 
 class CannotFit(CompactError):
-    """The floor, which may not be shortened, is alone larger than the budget.
+    """The floor (the content that may not be shortened) is larger than the whole budget.
 
     `floor` maps each part of the floor to its tokens; `limit` is the budget in tokens. The text
-    names remedies that are enough, each alone or else together; none if all are not enough.
+    names remedies that are enough, each alone or else together. It names none if none are enough.
     """
 
     def __init__(self, floor: Mapping[str, int], limit: int) -> None:
@@ -210,7 +210,7 @@ class CannotFit(CompactError):
         super().__init__(self.told(WAYS))
 
     def told(self, ways: Mapping[str, str]) -> str:
-        """The error text, with these remedies: one for each part of the floor, and `limit`."""
+        """Return the error text with these remedies: one for each floor part, and `limit`."""
         taken = sorted(self.floor.items(), key=lambda row: -row[1])
         parts = ", ".join(f"{name} {tokens:,}" for name, tokens in taken if tokens)
         helping = [(ways[name], tokens) for name, tokens in taken if name in ways and tokens]
@@ -231,12 +231,12 @@ WAYS: Mapping[str, str] = {
     "goals": "end goals or say less of them",
     "tools": "offer fewer tools",
 }
-"""What helps where a part of the floor takes too much."""
+"""Part of the floor -> the remedy if that part takes too many tokens."""
 
 
 def _enough(ways: Sequence[tuple[str, int]], excess: int) -> list[str]:
-    """What frees so many tokens: of ways with their tokens, the largest first, each that does it
-    alone, else the fewest that do it together.
+    """Return which ways free at least `excess` tokens: every way that is enough by itself, largest
+    first; if no way is, the smallest set that is enough together.
     """
     if alone := [way for way, tokens in ways if tokens >= excess]:
         return alone
@@ -254,8 +254,8 @@ class SummaryRejected(CompactError, ValueError):
 
 
 class CompressionFailed(CompactError, RuntimeError):
-    """A stage of a compression failed unexpectedly. The text says which and how; the cause is the
-    original error. Nothing was changed.
+    """A stage of a compression failed unexpectedly. The text names the stage and the reason, and
+    the cause is the original error. Nothing was changed.
     """
 
     def __init__(self, stage: str, cause: Exception) -> None:
@@ -265,7 +265,7 @@ class CompressionFailed(CompactError, RuntimeError):
 
 @contextmanager
 def failing_at(stage: str) -> Iterator[None]:
-    """Turn any error of the block into a `CompactError` that names the stage of a compression."""
+    """Turn any error raised in the block into a `CompactError` that names the failed stage."""
     try:
         yield
     except CompactError as error:
@@ -283,7 +283,7 @@ class BlockingCallInLoop(CompactError, RuntimeError):
 
 
 def unreadable(error: OSError | ValueError) -> str:
-    """Why a file could not be read, in words for a person."""
+    """Return, in words for the user, why a file could not be read."""
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, IsADirectoryError):

@@ -1,4 +1,4 @@
-"""Files and folders: bounded reads, and writes that are whole or absent after a power cut."""
+"""Read files up to a size limit. Write files and folders that survive a power cut whole."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from compact.errors import StoreFailed
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks: folders left behind stay there
+except ImportError:  # Windows has no such locks, so abandoned folders stay there
     _LOCKS = False
 else:
     _LOCKS = True
 
 
 LARGEST_TEXT = 1_000_000
-"""Bytes of the largest file of settings or instructions."""
+"""Largest size of a settings or instructions file, in bytes."""
 
 
 def named_path(path: str | Path) -> Path:
-    """A user's path with its `~` expanded; unchanged if there is no such user."""
+    """Expand the `~` in a path; return the path unchanged if there is no such user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -35,7 +35,7 @@ def named_path(path: str | Path) -> Path:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether the path is a folder. False for an impossible name."""
+    """Return whether the path is a folder; False for an impossible name."""
     try:
         return path.is_dir()
     except OSError:
@@ -43,7 +43,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Whether the path is a file. False for an impossible name."""
+    """Return whether the path is a file; False for an impossible name."""
     try:
         return path.is_file()
     except OSError:
@@ -51,7 +51,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_other_kind(path: Path) -> bool:
-    """Whether the path is neither a file nor a folder. Reading a pipe or a device may never end."""
+    """Return whether the path is a pipe, device or the like, whose reading may never end."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -63,7 +63,7 @@ def read_small(path: Path, most: int) -> bytes:
     """Read a whole file of at most `most` bytes.
 
     Raises:
-        OSError: it cannot be read, is no file, or is larger.
+        OSError: the file cannot be read, is not a regular file, or is larger.
         ValueError: no file can have such a name.
     """
     if is_other_kind(path):
@@ -76,13 +76,13 @@ def read_small(path: Path, most: int) -> bytes:
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = True) -> None:
-    """Write a file beside the path, and rename it once it is whole and on the disk.
+    """Write a temporary file next to the path. Rename it once all of it is on the disk.
 
     It keeps the mode of the file that it replaces. A new file has `mode`, less the process's umask.
 
     Raises:
-        FileExistsError: there is such a file, and `replaces` is off.
-        OSError: it could not be written. The old file is untouched.
+        FileExistsError: the path exists, and `replaces` is off.
+        OSError: the file could not be written. The old file is untouched.
     """
     beside = path.with_name(f".compact-{secrets.token_hex(8)}.tmp")
     try:
@@ -103,7 +103,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut, if the system can."""
+    """Sync a folder so that its file names survive a power cut, if the system can do so."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -113,7 +113,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and its parents, for their owner only, so that they survive a power cut."""
+    """Make a folder and its parents, readable by the owner only, and sync them to the disk."""
     if is_folder(folder):
         return
     make_folders(folder.parent)
@@ -123,8 +123,8 @@ def make_folders(folder: Path) -> None:
 
 @contextmanager
 def made_beside(target: Path) -> Iterator[Path]:
-    """A temporary folder beside the target. It is removed afterwards, together with those that dead
-    processes left there.
+    """Provide a temporary folder next to the target, and remove it afterwards. Also remove
+    temporary folders that dead processes left there.
 
     Raises:
         StoreFailed: nothing can be written there.
@@ -161,7 +161,7 @@ def _locked_folder(target: Path) -> tuple[Path, int | None]:
 
 
 def _lock(folder: Path, *, waits: bool) -> int | None:
-    """The descriptor of a folder's lock; None if a living process holds it."""
+    """Lock a folder and return the lock's descriptor; None if a living process holds the lock."""
     if not _LOCKS:
         return None
     try:
@@ -177,10 +177,10 @@ def _lock(folder: Path, *, waits: bool) -> int | None:
 
 
 def put_in_place(made: Path, target: Path) -> None:
-    """Rename a finished file or folder to its target, once it is on the disk.
+    """Sync a finished file or folder to the disk, and rename it to its target.
 
     Raises:
-        StoreFailed: the target exists by now.
+        StoreFailed: the target exists already.
     """
     for path in (made, *made.rglob("*")):
         if path.is_dir():

@@ -1,6 +1,6 @@
 """Forks: a session or a store belongs to the process that opened it, not to a forked child.
 
-A child has one thread. A lock that another thread held at the fork is never released there, its
+A child has one thread. A lock that another thread held at the fork is never released there, the
 data may be half changed, and SQLite's locks stay with the parent. So a child is refused at once and
 must open its own.
 """
@@ -17,7 +17,7 @@ def refuse_child(process: int) -> None:
     """Check that this is the process with the given id.
 
     Raises:
-        StoreFailed: it is another one, forked from it.
+        StoreFailed: this is a child process, forked from the one with that id.
     """
     if os.getpid() != process:
         raise StoreFailed(
@@ -38,7 +38,7 @@ class Lock:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this process is a child of the lock's. Closing does nothing there."""
+        """Whether this process was forked after the lock was made. Closing does nothing in it."""
         return os.getpid() != self._process
 
     def __enter__(self) -> None:

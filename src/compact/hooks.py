@@ -1,5 +1,5 @@
-"""Hooks for calls of models, by the kit's own import path. All but `mark_protected` are loaded when
-they are used, and need the OpenAI Agents SDK (extra `agents`).
+"""Hooks around model calls, under the kit's own import path. All but `mark_protected` are loaded on
+first use, and need the OpenAI Agents SDK (extra `agents`).
 
     from compact.hooks import before_model_call, mark_protected
 """

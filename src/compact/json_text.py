@@ -8,7 +8,7 @@ import orjson
 
 
 def write_json(value: object, *, indent: int | None = None) -> str:
-    """The value as JSON text. Only lone surrogates are escaped."""
+    """Return the value as JSON text. Only lone surrogates are escaped."""
     if indent is None:
         try:
             return orjson.dumps(value).decode()

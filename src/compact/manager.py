@@ -1,4 +1,4 @@
-"""The middleware, by the kit's own import path.
+"""The middleware, under the kit's own import path.
 
 from compact.manager import CompactManager
 """

@@ -1,4 +1,4 @@
-"""Patterns that are compiled at the first use, as compiling them makes imports slow."""
+"""Regular expressions that are compiled on first use, because compiling slows imports down."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ ATTRIBUTES = tuple(name for name in dir(re.Pattern) if not name.startswith("_"))
 
 
 def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """`re.compile`, at the first use. The attribute `re` of a match is another object than this."""
+    """Like `re.compile`, but compile on first use. A match's attribute `re` is another object."""
     return cast("re.Pattern[AnyStr]", LazyPattern(source, flags))
 
 
 class UsedPattern:
-    """A pattern that is compiled: it holds the attributes of the compiled one."""
+    """A compiled pattern. It holds the attributes of the compiled `re.Pattern`."""
 
 
 class LazyPattern(UsedPattern):
-    """A pattern that is not compiled yet. It becomes a `UsedPattern`."""
+    """A regular expression that is compiled on first use. It then turns into a `UsedPattern`."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
         self.pattern, self._flags = source, flags

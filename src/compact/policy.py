@@ -1,4 +1,4 @@
-"""The policy, the parts of a history and the budget, by the kit's own import path.
+"""The policy, the parts of a history and the budget, under the kit's own import path.
 
 from compact.policy import CompactPolicy, partition
 """

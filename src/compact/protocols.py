@@ -1,5 +1,5 @@
-"""The protocols that you may implement yourself, and the values that they exchange. Their
-conformance suites are in `compact.testing`.
+"""The protocols that you may implement yourself, and the values that they exchange.
+`compact.testing` has a conformance suite for each protocol.
 
     from compact.protocols import TokenEstimator
 """

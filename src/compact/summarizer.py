@@ -1,4 +1,4 @@
-"""Who writes summaries, by the kit's own import path.
+"""The summarizers, under the kit's own import path.
 
 from compact.summarizer import Summarizer, ExtractiveSummarizer
 """

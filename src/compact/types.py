@@ -1,4 +1,4 @@
-"""Values, by the kit's own import path.
+"""Value types, under the kit's own import path.
 
 from compact.types import Message, CompactPolicy, CompactConfig
 """

@@ -1,4 +1,4 @@
-"""Wiring: turns names into objects, such as tokenizers, models, stores and exporters.
+"""Wiring turns names into objects, such as tokenizers, models, stores and exporters.
 
 Only this module names adapters. It resolves the choices of an application (a model key,
 `tokenizer="o200k"`, a file); the rooms below never look each other up. Most adapters are imported
@@ -84,8 +84,8 @@ _ADAPTERS = {
     "turn_recall": "memory.turn_recall:turn_recall",
     "write_transcript": "transcripts.writing:write",
 }
-"""What adapters and the memory offer as it is, and where. Each is loaded when it is first used. The
-memory stands above the sessions that open it, so it is named here and not imported."""
+"""Public name -> the module that defines it, for adapters and the memory. Each is loaded on first
+use. The memory's room depends on the sessions' room, so it is named here and not imported."""
 
 
 def __getattr__(name: str) -> object:
@@ -108,12 +108,12 @@ def token_counter(
     model: str | None = None,
     otherwise: str | None = None,
 ) -> TokenCounter:
-    """The counter for messages of a wire format.
+    """Return the counter for messages of a wire format.
 
     The tokenizer is `tokenizer`, else the model's, else the format's: exact `o200k` for chat
     completions and Responses items, the `claude` estimate for Anthropic messages, `chars` for
-    Ollama's. `otherwise` is the tokenizer of unknown models. Counters of named tokenizers are
-    shared, so that texts are counted once. A tokenizer's own `framing` replaces the format's.
+    Ollama's. `otherwise` is the tokenizer for unknown models. Counters of named tokenizers are
+    shared, so that each text is counted once. A tokenizer's own `framing` replaces the format's.
 
     Raises:
         UnknownModel: there is no such tokenizer, or the model is unknown and `otherwise` is None.
@@ -140,12 +140,12 @@ def _tokenizer_for(wire: str, model: str | None, otherwise: str | None) -> str:
 
 
 def names_tokenizer(name: str) -> bool:
-    """Whether a name is that of a tokenizer: one of `TOKENIZERS`, or a `tokenizer.json`."""
+    """Return whether a name means a tokenizer: one of `TOKENIZERS`, or a `tokenizer.json`."""
     return name in TOKENIZERS or name.endswith(".json")
 
 
 def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
-    """The counter in the settings, for messages of a wire format.
+    """Return the settings' counter for messages of a wire format.
 
     Raises:
         InvalidConfig: there is no such tokenizer, or the model's is unknown. The text names the
@@ -159,34 +159,34 @@ def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
 
 EXTRACTIVE, OWN = "extractive", "model"
 """Names of summarizers: the one that needs no model, and the session's own model. If that model
-cannot be asked or writes none, `OWN` means `EXTRACTIVE`."""
+cannot be asked or writes no summaries, `OWN` means `EXTRACTIVE`."""
 Model = str | ChatModel
 """A model's key, or a model."""
 Chosen = Model | Sequence[Model] | Summarizer | None
-"""A choice of summarizer."""
+"""What a caller may pass as `summarizer`."""
 
 
 class Writers(NamedTuple):
     """The summarizers of a session."""
 
     row: Chosen
-    """The argument for `summarizer`. The session's own model stands in it instead of `OWN`."""
+    """The argument for `summarizer`, with `OWN` replaced by the session's own model."""
     own: str = ""
-    """The key of the session's own model, if it writes."""
+    """The key of the session's own model, if that model writes summaries."""
     why: str = ""
-    """Why the session's own model does not write; empty if another summarizer was chosen."""
+    """Why the session's own model writes no summaries; empty if another summarizer was chosen."""
 
     @property
     def first(self) -> str | None:
-        """The key of the model that is asked first; None if there is no model."""
+        """The key of the first model to ask; None if no model is asked."""
         first = self.row[0] if isinstance(self.row, list | tuple) else self.row
         is_one = is_model(first) and first not in (EXTRACTIVE, OWN)
         return key_of(cast("Model", first)) if is_one else None
 
 
 def writers(chosen: Chosen, own: Model | None, book: ModelBook) -> Writers:
-    """The summarizers of a session with a model of its own. That model writes if `OWN` is chosen,
-    its API key and package are here, and its profile does not rule it out.
+    """Return the summarizers for a session with this model. The model itself writes if `OWN` is
+    chosen, its API key and package are available, and its profile does not rule it out.
     """
     row: list[Any] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
     if OWN not in [choice for choice in row if isinstance(choice, str)] or own is None:
@@ -197,7 +197,7 @@ def writers(chosen: Chosen, own: Model | None, book: ModelBook) -> Writers:
 
 
 def _not_asked(model: Model, book: ModelBook) -> str:
-    """Why a session's own model is not asked for summaries; empty if it is."""
+    """Return why a session's own model is not asked for summaries; empty if it is."""
     from compact.models.providers.clients import unaskable
 
     try:
@@ -207,12 +207,12 @@ def _not_asked(model: Model, book: ModelBook) -> str:
 
 
 def key_of(model: Model) -> str:
-    """The key of a model."""
+    """Return the key of a model."""
     return model if isinstance(model, str) else model.name
 
 
 def is_model(given: object) -> TypeGuard[Model]:
-    """Whether a value is a model's key or a model."""
+    """Return whether a value is a model's key or a model."""
     return isinstance(given, str) or callable(getattr(given, "complete", None))
 
 
@@ -226,14 +226,14 @@ def summarizer(
     policy: CompactPolicy | None = None,
     size: int | None = None,
 ) -> Summarizer:
-    """The summarizer for a choice.
+    """Return the summarizer for a choice.
 
-    None and `extractive` mean code. A key or a model writes; several are asked in their order.
-    Outside a session `OWN` is skipped (`writers`). The policy limits the time of one request and of
-    one story. `size` is the window in tokens of a model whose profile and server name none.
+    With None or `extractive`, code writes. Otherwise models write; several are asked in order.
+    Outside a session `OWN` is skipped (`writers`). The policy limits the time for one request and
+    for one summary. `size` is the window in tokens if neither profile nor server names one.
 
     Raises:
-        UnknownModel: a key means no model.
+        UnknownModel: a key names no model.
     """
     row: list[Any] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
     if not row:
@@ -254,7 +254,7 @@ def _model_summarizer(
     policy: CompactPolicy,
     size: int | None,
 ) -> Summarizer:
-    # Its requests fit the smallest of the models' windows.
+    # The summarizer's requests must fit the smallest window of all these models.
     from compact.engine.stories.abstractive import UNSAID_WINDOW, Manner, ModelSummarizer
 
     book, keys = known_models or shipped(), list(map(key_of, models))
@@ -291,10 +291,10 @@ def asked_model(
     patience: Patience = PATIENCE,
     known_models: ModelBook | None = None,
 ) -> ChatModel:
-    """One model that asks these, in their order, and each again if that may help.
+    """Combine models into one that asks them in order, and asks each again if that may help.
 
     Raises:
-        UnknownModel: a key means no model.
+        UnknownModel: a key names no model.
     """
     from compact.models.providers.fallback_model import FallbackModel
 
@@ -306,20 +306,20 @@ def asked_model(
 
 
 TIMEOUT = 600.0
-"""Seconds that one answer may take by default."""
+"""Default for the longest time for one answer, in seconds."""
 
 
 def chat_model(
     key: str | ChatModel, *, timeout: float = TIMEOUT, api_key: str | None = None
 ) -> ChatModel:
-    """The model of a key (`models.model_keys`). A model is returned unchanged.
+    """Build the model for a key (`models.model_keys`). A model is returned unchanged.
 
-    `timeout` is in seconds, for one answer. `api_key` is sent to the address of the model's key;
-    the default is the environment's, which is sent to its own address only. A client's package is
-    imported with the first request.
+    `timeout` is in seconds, for one answer. `api_key` is sent to the address in the model's key. By
+    default the environment's API key is used; it is sent only to the address that it belongs to.
+    The client's package is imported with the first request.
 
     Raises:
-        UnknownModel: the text is no key. The error says how keys are written.
+        UnknownModel: the text is not a key. The error says how to write keys.
         InvalidArgument: `api_key` is given for a model that needs none.
     """
     if not isinstance(key, str):
@@ -340,8 +340,8 @@ def chat_model(
 
 
 def session_store(store: str | Path | SessionStore | None) -> SessionStore:
-    """The store in a file. `:memory:` is a database in memory, and None is plain memory. An open
-    store is returned unchanged.
+    """Open the store in a file. `:memory:` is a database in memory, and None a store in plain
+    memory. An open store is returned unchanged.
 
     Raises:
         StoreFailed: the file cannot be opened.
@@ -358,7 +358,7 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
 
 
 def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
-    """The vectors of a store's messages, in its file.
+    """Return the vector index of a store's messages, kept in the store's file.
 
     Raises:
         InvalidArgument: the store is no `SQLiteManager`, or the backend cannot be loaded.
@@ -376,8 +376,8 @@ def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
 def storage_adapter(
     archive: str | Path | StorageAdapter | None, *, kms_key: str | None = None
 ) -> StorageAdapter | None:
-    """The adapter for archives in a folder or at `s3://BUCKET/PREFIX`. A KMS key seals those in S3.
-    An adapter is returned unchanged.
+    """Return the adapter for archives in a folder or at `s3://BUCKET/PREFIX`. In S3, archives are
+    encrypted with the KMS key if one is given. An adapter is returned unchanged.
 
     Raises:
         InvalidArgument: the address names no bucket.
@@ -397,7 +397,7 @@ def storage_adapter(
 
 
 def archive_place(place: str | Path) -> str:
-    """Check a place for memory's archives: a folder, or an address in S3.
+    """Check where the memory is to keep its archives: a folder, or an address in S3.
 
     Raises:
         InvalidArgument: the address names no bucket.
@@ -410,12 +410,12 @@ def archive_place(place: str | Path) -> str:
 
 
 def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
-    """The store in a file. `create` makes one that does not exist.
+    """Open the store in a file. With `create`, make the file if it does not exist.
 
     Raises:
         NotFound: there is no such file, or it is empty.
         StoreFailed: the file cannot be opened.
-        StoreDamaged: the file is no database, or a damaged one.
+        StoreDamaged: the file is not a database, or a damaged one.
     """
     file = named_path(path)
     try:
@@ -429,7 +429,7 @@ def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
 
 
 def store_engine() -> dict[str, Any]:
-    """The versions of SQLite and apsw, and whether they can search by words and encrypt.
+    """Return the versions of SQLite and apsw, and whether they support word search and encryption.
 
     Raises:
         ImportError: apsw is not installed.
@@ -445,7 +445,7 @@ def store_engine() -> dict[str, Any]:
 
 
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
-    """The faults in an open store, and the positions that an earlier damage took, by branch."""
+    """Return an open store's faults, and by branch the positions lost to earlier damage."""
     from compact.store.sqlite.recovery import lost_in
     from compact.store.sqlite.store import SQLiteManager
 
@@ -454,7 +454,7 @@ def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
 
 
 def file_formats() -> dict[str, str]:
-    """The file formats that can be read: their names and titles."""
+    """Return the names and titles of the file formats that can be read."""
     from compact.transcripts import table
 
     return {known.name: known.title for known in table.FORMATS}
@@ -469,11 +469,11 @@ def read_transcript(
     active: bool = False,
     writable: bool = False,
 ) -> Transcript:
-    """Read a conversation from a file, or from `data` if that is given. `writable` leaves out what
-    `write_transcript` cannot write.
+    """Read a conversation from a file, or from `data` if given. With `writable`, skip everything
+    that `write_transcript` cannot write.
 
     Raises:
-        InvalidTranscript: the file is unknown or broken. The text names the line and the reason.
+        InvalidTranscript: the file is damaged or unknown. The text names the line and the reason.
     """
     from compact.transcripts import reading, writing
 
@@ -488,7 +488,7 @@ def read_transcript(
 
 
 def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -> Emit:
-    """A function that gives a session's events to a listener. A failing listener does no harm."""
+    """Return a function that passes a session's events to a listener. Its errors do no harm."""
     if listener is None:
         return ignore_event
     from compact.telemetry.bus import EventBus
@@ -500,11 +500,11 @@ def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -
 
 
 def ignore_event(_: Event) -> None:
-    """Drop an event, as there is no listener."""
+    """Drop an event, because there is no listener."""
 
 
 def with_listener(redactor: Redactor, emit: Emit) -> Redactor:
-    """The redactor, set up to report a failing validator."""
+    """Return the redactor, set up to report validators that fail."""
     redactor.failing(
         lambda error: emit(ErrorRaised.of(error, "redact", serves="what was matched is taken out"))
     )
@@ -517,7 +517,7 @@ def event_bus(
     listener: Callable[[Event], None] | None = None,
     redactor: Redactor | None = None,
 ) -> EventBus:
-    """A bus with this listener and the exporters in the settings. `redactor` replaces theirs.
+    """Return a bus with this listener and the settings' exporters. `redactor` replaces theirs.
 
     Raises:
         InvalidConfig: an exporter's package is not installed.

@@ -5,8 +5,8 @@ its name; those of the group `memory` share one module. A module is imported whe
 The docstring of a command is its help. A command yields its output (`parts`), and `render` prints
 it.
 
-Several commands share: `options`; `settings`, the effective ones; `jobs`, a conversation from a
-file; `plans`, what a compression does to it; `stores`, sessions; `views`, how sessions are shown;
-`exchange` and `session_markdown`, sessions as files; `output`, files and stdout; `progress`, long
-work; `errors`, exit codes and error lines; `helping`, help and removed commands.
+Shared modules: `options`; `settings`, the effective settings; `jobs`, a conversation from a file;
+`plans`, what a compression does to that conversation; `stores`, sessions; `views`, how sessions are
+shown; `exchange` and `session_markdown`, sessions as files; `output`, files and stdout; `progress`,
+long work; `errors`, exit codes and error lines; `helping`, help and removed commands.
 """

@@ -1,4 +1,4 @@
-"""The console entry. It sets Ctrl-C up before anything else is imported: that takes a moment."""
+"""The console entry. It handles Ctrl-C before the imports begin, because they take a moment."""
 
 from __future__ import annotations
 

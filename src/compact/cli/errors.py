@@ -37,7 +37,7 @@ and the number of SIGPIPE.
 _PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
 """Module → its package, where the names differ."""
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-"""What Typer raises for a wrong command line. It has no public name."""
+"""The error that Typer raises for a wrong command line. It has no public name."""
 
 
 class Stop(CompactError):
@@ -53,11 +53,11 @@ WAYS_HERE = {
     "and tail of one)",
     "goals": "end goals with `mark SESSION --done ID`",
 }
-"""Remedies for content that cannot be shortened and does not fit, as commands and options."""
+"""Remedies, as commands and options, if content that cannot be shortened does not fit."""
 
 
 def ending_of(error: BaseException) -> tuple[int, str | None]:
-    """The exit code of an error, and the line to print; None where nothing is printed."""
+    """Return an error's exit code, and the line to print; None if nothing is to be printed."""
     match error:
         case _ if is_interrupt(error):
             return INTERRUPTED, "interrupted; nothing was written"
@@ -69,7 +69,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
         case Superseded():
             return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"
         case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
-            is_done = getattr(error, "code", NOBODY_READS) == 0  # what completes commands ends so
+            is_done = getattr(error, "code", NOBODY_READS) == 0  # as completions end
             return 0 if is_done else NOBODY_READS, None
         case OSError():
             return BAD_INPUT, f"{error.filename or 'output'}: {error.strerror or error}"
@@ -84,7 +84,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
 
 
 def what_is_missing(error: BaseException) -> str | None:
-    """The line that names the package to install, where the error is a missing import."""
+    """Return a line that names the package to install, if the error is a missing import."""
     root = (getattr(error, "name", None) or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or root in ("", "compact"):
         return None
@@ -103,11 +103,11 @@ def _usage(error: Exception) -> str:
 # --- standard error -------------------------------------------------------------------------------
 
 REDACTOR: ContextVar[Redactor] = ContextVar("compact_cli_redactor", default=NOTHING_ELSE)
-"""Recognizes the secrets of the settings. It is set as soon as the settings are read."""
+"""Recognizes the kinds of secrets in the settings. Set as soon as the settings are read."""
 
 
 def without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value without the secrets in its texts."""
+    """Return a JSON value without the secrets in its texts."""
     match value:
         case str():
             return redact(value, Known(redactor=REDACTOR.get())).text
@@ -121,7 +121,7 @@ def without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 def say(line: str, *, is_error: bool = False) -> None:
     """Print one line on stderr, without control characters. Never raises."""
-    # First the whole: a secret may be several words, or several lines.
+    # Redact the whole text first: a secret may be several words, or several lines.
     words = " ".join(map(without_credentials, without_secrets(line).split()))
     printable = "".join(c if c.isprintable() else " " for c in words)
     name = "compactctl:"

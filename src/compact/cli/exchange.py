@@ -29,8 +29,8 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
 
 
 def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = None) -> SessionFile:
-    """The content of an export: a whole session, or one branch of it. Goals and pins belong to the
-    open branch; the file of another branch has none. The window has no effect on the result.
+    """Return the content of an export: a whole session, or one of its branches. Goals and pins
+    belong to the open branch; exports of other branches have none. The window has no effect here.
     """
     with context_of(catalog, session, window=DEFAULT_WINDOW) as ctx:
         chosen = session.branch if branch is None else branch
@@ -58,7 +58,7 @@ def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = N
 
 
 def text_of(file: SessionFile, *, as_text: bool) -> str:
-    """The text of the file: Markdown for reading, or JSON for importing."""
+    """Return the text of the file: Markdown for reading, or JSON for importing."""
     if as_text:
         return "".join(session_markdown.markdown_of(file.session, file.messages))
     return "".join(session_file.written(file))

@@ -1,4 +1,4 @@
-"""Help of commands and groups, in colours where they are wanted, and hints for removed commands."""
+"""Help texts of commands and groups, coloured if wanted, and hints for removed commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from compact.cli.words import HEADING, NAME, painted, wants_colour
 
 LISTS = ("Arguments:", "Options:", "Commands:")
-"""Sections of help with two columns."""
+"""Headings of the help sections that have two columns."""
 GONE: Mapping[str, str] = {
     "branch": "ContextManager.branch(at=N)",
     "checkpoints": "compactctl show SESSION checkpoints",
@@ -40,14 +40,14 @@ GONE: Mapping[str, str] = {
     "sessions unpin": "compactctl mark SESSION --unpin MESSAGE",
     "snapshot": "/snapshot in compactctl chat, and ContextManager.snapshot()",
 }
-"""Removed command of 0.1 → its replacement. The table goes with the next release."""
+"""Command of 0.1 that was removed → its replacement. The next release drops this table."""
 
 
 class OneCommand(TyperCommand):
     """A command whose help may be coloured."""
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
-        """The text of the help."""
+        """Return the text of the help."""
         return _help_text(super().get_help(ctx), ctx)
 
 
@@ -66,13 +66,13 @@ class CommandGroup(TyperGroup):
         self.is_naming = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
-        """The command of a name."""
+        """Return the command with this name."""
         if self.is_naming or cmd_name not in self.lines:
             return self.commands.get(cmd_name)
         return self.load(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as above
-        """The command that the first argument names.
+        """Return the command that the first argument names.
 
         Raises:
             Stop: the command was removed, or the argument is a file; the text says what to
@@ -92,7 +92,7 @@ class CommandGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - as above
-        """Names of commands and options for a shell. No command is imported."""
+        """Return names of commands and options for a shell, without importing a command."""
         self.is_naming = True
         try:
             return super().shell_complete(ctx, incomplete)
@@ -100,7 +100,7 @@ class CommandGroup(TyperGroup):
             self.is_naming = False
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - as above
-        """The text of the help."""
+        """Return the text of the help."""
         return _help_text(super().get_help(ctx), ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
@@ -118,7 +118,7 @@ def _stop(line: str) -> Exception:
 def _help_text(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
     if not wants_colour(sys.stdout):
         return text
-    ctx.color = True  # else Typer takes the colours out again where it prints to a pipe
+    ctx.color = True  # otherwise Typer removes the colours again when it prints to a pipe
     return "\n".join(_coloured(text))
 
 

@@ -30,7 +30,7 @@ def ending_at_once() -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an error is Ctrl-C, or was raised by a library because of it."""
+    """Return whether an error is Ctrl-C, or a library raised it because of Ctrl-C."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, KeyboardInterrupt):

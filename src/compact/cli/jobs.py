@@ -1,4 +1,4 @@
-"""A conversation from a file: its options, messages and plan, and the key for its checkpoints."""
+"""Read a conversation from a file and plan its compression; keep the key for its checkpoints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from compact.session.one_call import plan
 STDIN = "-"
 _NUMBER = regex(r"[+-]?[0-9]+")
 _LONGEST_NUMBER = 20
-"""Digits of a position. Longer ones name no message, and Python refuses to parse thousands of
+"""Most digits of a position. Longer ones name no message, and Python refuses to parse thousands of
 digits.
 """
 
@@ -108,7 +108,7 @@ class Job:
     transcript: wiring.Transcript
     counter: TokenCounter
     since: float = field(default_factory=monotonic)
-    """When the work began, by `monotonic`."""
+    """When the work began, as a time of `monotonic`."""
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -138,7 +138,7 @@ def job_of(options: FileOptions) -> Job:
 
 
 def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
-    """The name of the file for messages to people, and its bytes. The file is read only once,
+    """Return the file's name for messages to the user, and its bytes. The file is read only once,
     because a pipe can be read only once.
 
     Raises:
@@ -162,7 +162,7 @@ def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
 def transcript_of(
     options: ReadOptions, source: str, data: bytes, *, active: bool = False, writable: bool = False
 ) -> wiring.Transcript:
-    """The conversation in the bytes of a file.
+    """Parse the conversation in a file's bytes.
 
     Raises:
         InvalidTranscript: the file is unknown or broken, or holds an invalid tool schema.
@@ -186,7 +186,7 @@ def transcript_of(
 
 
 def planned(options: PlanOptions, progress: Progress) -> tuple[Job, Plan]:
-    """The conversation that the options name, and the plan for its compression.
+    """Return the conversation that the options name, and the plan for its compression.
 
     Raises:
         CannotFit: the content that cannot be shortened exceeds the limit.
@@ -206,8 +206,8 @@ def plan_of(
     progress: Progress | None = None,
     key: bytes | None = None,
 ) -> Plan:
-    """The plan for the job within a limit. Events go to stderr if the settings say so. Without a
-    key, the user's own is taken.
+    """Plan the job within a token limit. Events go to stderr if the settings say so. Without `key`,
+    the user's own key is used.
     """
     bus = wiring.event_bus(job.settings, listener=progress.on_event if progress else None)
     try:
@@ -246,7 +246,7 @@ def _limit_of(settings: CompactConfig, asked: int | None) -> int:
 
 
 def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
-    """The positions of the pinned messages, ascending.
+    """Return the positions of the pinned messages, ascending.
 
     A pin is a position as in Python (from 0, or back from -1), or the id of a message. Any other
     text selects the messages that contain it in their words, a tool call or a tool result.
@@ -288,9 +288,9 @@ def _holds(message: Message, text: str) -> bool:
 
 
 def own_key() -> bytes | None:
-    """The key by which a user's command line recognizes the checkpoints that it wrote into files.
-    It is a secret file of the user, made on first use. None where no file can be kept: then the key
-    of this process is used.
+    """Return the key by which the command line recognizes the checkpoints that it wrote to files.
+    The key is in a secret file of the user, made on first use. Return None if no such file can be
+    kept; then this process's key is used.
     """
     try:
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -301,7 +301,7 @@ def own_key() -> bytes | None:
 
 
 def _read_key(file: Path) -> bytes | None:
-    """The key in the file; None where there is no file, or a crash cut it short."""
+    """Read the key from the file; None if there is no file, or a crash cut the key short."""
     with suppress(FileNotFoundError):
         if len(key := file.read_bytes()) >= SHORTEST_KEY:
             return key
@@ -309,7 +309,7 @@ def _read_key(file: Path) -> bytes | None:
 
 
 def _new_key(file: Path) -> bytes | None:
-    """Write a new key, whole or not at all. If another process was faster, its key is returned."""
+    """Write a new key, whole or not at all. If another process was faster, return its key."""
     file.parent.mkdir(parents=True, exist_ok=True)
     made, name = mkstemp(dir=file.parent, prefix=".key-")
     try:

@@ -63,9 +63,9 @@ prefix of it.
 Digests and archives are those of one scope; a backup holds the whole store.
 """,
 }
-"""Group → its help."""
+"""Group → its help text."""
 TAKES_NUMBERS = {"expand"}
-"""Commands with a message number as argument: a negative one is no option."""
+"""Commands that take a message number. A negative number is not parsed as an option."""
 PLAIN: Mapping[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
@@ -95,7 +95,7 @@ def _root(
 
 
 def command_line() -> CommandGroup:
-    """The group of all commands."""
+    """Build the group of all commands."""
     options = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app = typer.Typer(
         name="compactctl",
@@ -138,7 +138,7 @@ def _load(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
 
 
 def function_of(path: str) -> Callable[..., None]:
-    """The function of a command such as `sessions list`."""
+    """Return the function of a command such as `sessions list`."""
     name = path.replace("-", "_").replace(" ", "_")
     file = "memory" if path.startswith("memory ") else name
     with ending_at_once():
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _drop_buffer(stream: TextIO | None) -> None:
-    """Drop buffered output where the reader closed the pipe: else Python complains at exit."""
+    """Drop buffered output if the reader closed the pipe. Otherwise Python complains at exit."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -33,8 +33,8 @@ LARGEST = 1_000_000_000
 
 
 def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -> int:
-    """The number in a text, such as `8_000`, `8,000`, `8k` or `1.5m`. A default is a number
-    already.
+    """Parse a number such as `8_000`, `8,000`, `8k` or `1.5m`. A default is already a number and is
+    returned unchanged.
 
     Raises:
         typer.BadParameter: the text is no number, or lies outside `least` to `LARGEST`.
@@ -47,7 +47,7 @@ def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -
 
 
 def position(text: str | int) -> int:
-    """The position of a message, from 0.
+    """Parse the position of a message, counted from 0.
 
     Raises:
         typer.BadParameter: the text is no position.
@@ -56,7 +56,7 @@ def position(text: str | int) -> int:
 
 
 def count(text: str | int) -> int:
-    """A count, from 1.
+    """Parse a count, at least 1.
 
     Raises:
         typer.BadParameter: the text is no count.
@@ -65,7 +65,7 @@ def count(text: str | int) -> int:
 
 
 def day(text: str) -> datetime:
-    """The time that a text names: a day, or a day with a time. Without a zone it is UTC.
+    """Parse a day, or a day with a time. Without a time zone, UTC is assumed.
 
     Raises:
         typer.BadParameter: the text is no day.
@@ -79,7 +79,7 @@ def day(text: str) -> datetime:
 
 
 def quoted(text: object) -> str:
-    """A value from the command line for an error; `this` if it is long."""
+    """Quote a value from the command line in an error; a long value becomes `this`."""
     return repr(text) if len(str(text)) < 40 else "this"
 
 
@@ -87,17 +87,17 @@ def quoted(text: object) -> str:
 
 
 def number_option(help: str, parser: Callable[[str], object] = whole_number) -> Any:  # noqa: ANN401
-    """An option with a number; by default a number of tokens."""
+    """Define an option with a number; by default a number of tokens."""
     return typer.Option(parser=parser, metavar="N", help=help)
 
 
 def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401
-    """An option with a text."""
+    """Define an option with a text."""
     return typer.Option(metavar=metavar, help=help)
 
 
 def flag(name: str, help: str) -> Any:  # noqa: ANN401
-    """An option without a value and without an opposite."""
+    """Define an option that has no value and no opposite."""
     return typer.Option(name, help=help)
 
 
@@ -106,7 +106,7 @@ def argument(
     help: str,
     completed: Callable[[typer.Context, str], list[str]] | None = None,
 ) -> Any:  # noqa: ANN401
-    """A positional argument; `completed` gives completions for a shell."""
+    """Define a positional argument; `completed` gives completions for a shell."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=completed)
 
 
@@ -182,9 +182,9 @@ class CountOptions(SettingsOptions):
 
 
 def command(run: Callable[..., Report]) -> Callable[..., None]:
-    """Make a function a command. Its first parameter holds the options that it shares with other
-    commands; its other parameters are its own options, and come first in help. The output is
-    printed as JSON or for a person.
+    """Turn a function into a command. The first parameter holds the options that the command shares
+    with others. The other parameters are the command's own options, and come first in help. The
+    output is printed as JSON or for a person.
     """
     hints = get_type_hints(run, include_extras=True)
     first, *own = inspect.signature(run).parameters.values()

@@ -16,7 +16,7 @@ from compact.files import write_whole
 DATABASE = b"SQLite format 3\0"
 """The first bytes of every store."""
 BESIDE = ("-wal", "-shm", "-journal")
-"""Endings of the files that SQLite keeps beside a store."""
+"""Endings of the files that SQLite keeps next to a store."""
 
 
 def print_data(text: str) -> None:
@@ -50,8 +50,8 @@ def check_name(option: str, name: str | None) -> None:
 
 
 def write(name: str | None, text: str) -> int | None:
-    """Write text to a file, whole or not at all, or to stdout without a name. Returns the bytes of
-    the file.
+    """Write text to a file, whole or not at all; without a name, to stdout. Return how many bytes
+    the file has.
 
     A device or a pipe is written directly. A link stays a link.
 
@@ -94,7 +94,7 @@ def refuse_store(name: str) -> None:
 
 
 def beginning_of(name: str, size: int) -> bytes:
-    """The first bytes of a regular file; empty where there is none."""
+    """Return the first bytes of a regular file; empty if there is no such file."""
     with contextlib.suppress(OSError, ValueError):
         if os.path.isfile(name):
             with open(name, "rb") as stream:
@@ -115,7 +115,7 @@ def _explained(name: str) -> Iterator[None]:
 
 
 def is_same_file(one: str, other: str) -> bool:
-    """Whether two names lead to one file."""
+    """Return whether two names lead to the same file."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 
 class Look(NamedTuple):
-    """How a part of a window is drawn. Its mark is its own, so a bar reads without colours."""
+    """How a part of a window is drawn. Each part has its own mark, so colours are not needed."""
 
     style: str
     mark: str
     plain_mark: str
-    """For terminals without Unicode."""
+    """The mark for terminals without Unicode."""
 
 
 PARTS: Mapping[str, Look] = {
@@ -30,9 +30,9 @@ PARTS: Mapping[str, Look] = {
     "recent": Look("yellow", "▄", "="),
     "free": Look("bright_black", "░", "."),
 }
-"""The parts of a window."""
+"""Part of a window → how it is drawn."""
 OTHER = Look("", "■", "o")
-"""For parts without a look of their own."""
+"""How all other parts are drawn."""
 
 
 class Styled(NamedTuple):
@@ -72,17 +72,17 @@ Shown = str | Styled | Table | Bar
 
 
 class Data(NamedTuple):
-    """A line for the next command in a pipe, printed as it is."""
+    """Holds a line for the next command in a pipe. It is printed unchanged."""
 
     text: str
 
 
 class Aside(NamedTuple):
-    """A part for stderr."""
+    """Holds a part that goes to stderr."""
 
     part: Shown
 
 
 Part = Shown | Data | Aside
 Report = Iterator[Any]
-"""A value for JSON, then parts."""
+"""A command's output: first a value for JSON, then the parts."""

@@ -1,4 +1,4 @@
-"""The result of a compression of a file: as JSON values, as parts, and message by message."""
+"""Show the result of compressing a file: as JSON values, as parts, or message by message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FATES: tuple[str, ...] = get_args(Fate)
 
 @dataclass(frozen=True)
 class ShownChange:
-    """The outcome of one message. `number` counts from 0; it is None for a message that is new."""
+    """What became of one message. `number` counts from 0; it is None for a new message."""
 
     number: int | None
     speaker: str
@@ -33,14 +33,14 @@ class ShownChange:
     tokens_before: int
     tokens_after: int
     why: str = ""
-    """The outcome and its reason, in words."""
+    """What became of the message and why, in words."""
 
 
 def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
-    """The outcomes of all messages in order, new messages included.
+    """Return what became of each message, in order, new messages included.
 
-    A group of calls and results is shortened together; a message of it that did not change counts
-    as kept.
+    Calls and their results are shortened together as a group. A message in a group that did not
+    change counts as kept.
     """
     news = _news(plan, job)
     after = {message.id: message for message in plan.context.messages}
@@ -94,12 +94,12 @@ def fates_by_speaker(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]
 
 
 def margin_of(counter: TokenCounter) -> float:
-    """The share by which an estimate exceeds a typical count; 0 for exact counts."""
+    """Return by which share an estimate exceeds a typical count; 0 for exact counts."""
     return float(getattr(counter.estimator, "margin", 0.0))
 
 
 def source_json(job: Job) -> dict[str, Any]:
-    """The source and the tokenizer, as JSON values."""
+    """Return the source and the tokenizer, as JSON values."""
     return {
         "file": job.transcript.source,
         "format": job.transcript.format,
@@ -111,7 +111,7 @@ def source_json(job: Job) -> dict[str, Any]:
 
 
 def source_parts(job: Job) -> Iterator[Shown]:
-    """The source, the tokenizer and the reader's notes."""
+    """Yield the source, the tokenizer and the reader's notes."""
     transcript, counter = job.transcript, job.counter
     how = "exact"
     if not counter.exact:
@@ -123,7 +123,7 @@ def source_parts(job: Job) -> Iterator[Shown]:
 
 
 def window_of(plan: Plan, job: Job) -> dict[str, int]:
-    """Part of the window → tokens of the new context, free tokens included."""
+    """Return the tokens of each part of the window in the new context, free tokens included."""
     pinned = {job.messages[i].id for i, fate in plan.fates.items() if fate == "pinned"}
     parts = tokens_by_part(plan.context.messages, job.counter, pinned)
     parts["checkpoint"] += parts.pop("record")
@@ -133,7 +133,7 @@ def window_of(plan: Plan, job: Job) -> dict[str, int]:
 
 
 def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
-    """The plan as JSON values, without the messages."""
+    """Return the plan as JSON values, without the messages."""
     checkpoint = plan.checkpoint
     return {
         **source_json(job),
@@ -147,7 +147,7 @@ def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "fates": fates_by_speaker(changes_of(plan, job)),
         "window": window_of(plan, job),
-        # a file without times would get the time of this run: the same input, the same bytes
+        # `until` may be the time of this run, but the same input must give the same bytes
         "checkpoint": checkpoint and checkpoint.model_dump(mode="json", exclude={"until"}),
     }
 
@@ -159,8 +159,8 @@ LEGEND = (
 
 
 def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown]:
-    """The sizes, the steps with their reasons, and the new window. With details also the content
-    that cannot be shortened, and the outcomes by speaker.
+    """Yield the sizes, the steps with their reasons, and the new window. With details, also yield
+    the content that cannot be shortened, and what became of the messages by speaker.
     """
     yield from size_parts(plan, job)
     yield from rung_parts(plan)
@@ -175,13 +175,13 @@ def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown
 
 
 def window_bar(plan: Plan, job: Job) -> Bar:
-    """The new context as a bar."""
+    """Return the new context as a bar."""
     return Bar(window_of(plan, job), plan.limit)
 
 
 def result_line(plan: Plan, since: float) -> Styled:
-    """The result in one line: tokens before and after, the share saved, and the seconds since
-    `since` (by `monotonic`).
+    """Return the result in one line: tokens before and after, the share saved, and the seconds
+    since `since` (a time of `monotonic`).
     """
     before, after = plan.tokens_before, plan.tokens_after
     size = f"more than {plan.limit:,}" if before is None else f"{before:,}"
@@ -190,7 +190,7 @@ def result_line(plan: Plan, since: float) -> Styled:
 
 
 def size_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """The sizes before and after, the result first."""
+    """Yield the sizes before and after, the result first."""
     yield result_line(plan, job.since)
     messages = f"{plan.messages_before:,} → {counted(len(plan.context.messages), 'message')}"
     yield f"{messages}, at most {plan.limit:,} tokens"
@@ -208,11 +208,11 @@ STEPS: Mapping[RungName, str] = {
     "close": "answer calls",
     "rest": "the rest",
 }
-"""Step → its name for people, where its own is a term of compact."""
+"""Step → a name that users understand, if the step's own name is a term of compact."""
 
 
 def rung_parts(plan: Plan) -> Iterator[Shown]:
-    """The steps: what each did, why, and the tokens it freed."""
+    """Yield the steps: what each did, why, and the tokens it freed."""
     why = f"{plan.why[:1].upper()}{plan.why[1:]}." if plan.why else ""
     if plan.unchanged:
         yield why or "Everything fits: nothing was changed."
@@ -232,7 +232,7 @@ def rung_parts(plan: Plan) -> Iterator[Shown]:
 
 
 def fate_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """The outcomes of the messages by speaker."""
+    """Yield the outcomes of the messages by speaker."""
     fates = fates_by_speaker(changes_of(plan, job))
     rows = [(speaker, *map(row.get, FATES)) for speaker, row in fates.items()]
     yield Table(("messages of", *FATES), rows, right=FATES)

@@ -1,4 +1,4 @@
-"""Progress of long work: a line on a terminal that appears after half a second and vanishes."""
+"""Show the progress of long work as a line on the terminal, from half a second until the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from compact.telemetry.event_privacy import redacted
 from compact.telemetry.plain_words import sentence, stage_of
 
 DELAY = 0.5
-"""Seconds of work before the line appears."""
+"""How many seconds to wait before the line appears."""
 
 
 class Progress:
@@ -54,7 +54,7 @@ class Progress:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Remove the line, and print what was replaced meanwhile."""
+        """Remove the line, and print the notable events that happened meanwhile."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
@@ -65,7 +65,7 @@ class Progress:
             say(line)
 
     def now(self, text: str) -> None:
-        """Show another step from here on."""
+        """Show another step from now on."""
         with self._lock:
             self._text = text
             if self._status is not None:
@@ -90,17 +90,17 @@ class Progress:
 
 
 def counting(progress: Progress, text: str, what: str = "messages") -> Callable[[int, int], None]:
-    """A callback that shows how many messages, or other things, are done."""
+    """Return a callback that shows how many messages, or other things, are done."""
     return lambda done, every: progress.now(f"{text} {done:,} of {every:,} {what}")
 
 
 def share_done(progress: Progress, text: str) -> Callable[[int, int], None]:
-    """A callback that shows which share is done."""
+    """Return a callback that shows which share is done."""
     return lambda done, of: progress.now(f"{text}, {100 * done // max(1, of)} %")
 
 
 def _sentence(event: Event) -> str:
-    """The event in words. Secrets go first: the sentence cuts long reasons, perhaps within a
-    secret.
+    """Describe the event in words. Secrets are removed first, because the sentence cuts long
+    reasons and might cut within a secret.
     """
     return sentence(redacted(event, REDACTOR.get()))

@@ -34,11 +34,11 @@ from compact.cli.parts import (
 from compact.cli.words import visible, wants_colour
 
 NARROW = 100
-"""Columns where stdout is no terminal and $COLUMNS is not set."""
+"""Width in columns if stdout is not a terminal and $COLUMNS is not set."""
 LONGEST_WIDTH = 5
-"""A longer $COLUMNS is ignored."""
+"""A $COLUMNS of this many digits or more is ignored."""
 WIDE = 1_000
-"""Columns of a list outside a terminal: wide enough that no id wraps."""
+"""Width in columns of a list outside a terminal, so large that no id wraps."""
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
@@ -65,7 +65,7 @@ def print_part(part: Part) -> None:
 
 
 def console(*, on_stderr: bool = False) -> Console:
-    """The console for stdout or stderr."""
+    """Return the console for stdout or stderr."""
     stream = sys.stderr if on_stderr else sys.stdout
     coloured = wants_colour(stream)
     return Console(
@@ -78,8 +78,8 @@ def console(*, on_stderr: bool = False) -> Console:
 
 
 def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
-    """Width when the stream is no terminal: $COLUMNS, else stderr's width where a pager shows
-    colours, else `NARROW`. None for a terminal: Rich asks it.
+    """Return the width if the stream is not a terminal: $COLUMNS, else stderr's width if a pager
+    shows colours, else `NARROW`. Return None for a terminal, as Rich finds its width out.
     """
     if stream is not None and stream.isatty():
         return None
@@ -132,7 +132,7 @@ def _cell(value: Cell) -> Text:
 
 
 def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -> Text:
-    """The parts of a total side by side. A part with tokens gets at least one cell."""
+    """Return the parts of a total side by side. A part with tokens gets at least one cell."""
     sizes = _sizes(list(parts.values()), total, width)
     text = Text()
     cells = _cells(parts, ascii_only=ascii_only)
@@ -158,7 +158,7 @@ def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
 
 
 def legend(parts: Mapping[str, int], width: int, *, ascii_only: bool) -> Text:
-    """The names and tokens of the parts, wrapped at the width."""
+    """Return the names and tokens of the parts, wrapped at the width."""
     text = Text()
     used = 0
     for name, cell, style in _cells(parts, ascii_only=ascii_only):

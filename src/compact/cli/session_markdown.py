@@ -1,7 +1,7 @@
 """A session as Markdown for reading: roles, times and words; tool calls and results in fences.
 
-A renderer loads and runs nothing of it: a text with a picture, a tag or a link definition stands in
-a fence.
+A renderer never loads or runs anything in the document: a text with a picture, a tag or a link
+definition is put in a fence.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _LIVE = regex(
     r"!\[|<[A-Za-z/!?]|^[ \t>*+-]*\[[^\]]{1,1000}\]:|\]\(\s*<?[^)\s]{0,300}(?:script:|&#|&\w+;)",
     re.M | re.I,
 )
-"""What a Markdown renderer may load or run."""
+"""Matches text that a Markdown renderer may load or run."""
 _STEERS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that change the direction of text."""
 SNIFFED = 4_096
-"""Bytes that suffice to recognize such a document."""
+"""How many bytes are enough to recognize such a document."""
 _HEAD = regex(rb"(\xef\xbb\xbf)?# [^\n]*\r?\n\r?\n- session: `[^\n]*`\r?\n")
 _NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
 
 
 def markdown_of(session: Session, messages: Sequence[Message]) -> Iterator[str]:
-    """The document, in pieces."""
+    """Yield the document, in pieces."""
     yield f"# {_escaped(session.title or session.id)}\n\n"
     yield f"- session: `{_line(session.id)}`\n"
     if session.model:
@@ -60,7 +60,7 @@ def markdown_of(session: Session, messages: Sequence[Message]) -> Iterator[str]:
 
 
 def is_session_markdown(start: bytes) -> bool:
-    """Whether the bytes begin like such a document."""
+    """Return whether the bytes begin like such a document."""
     return _HEAD.match(start[:SNIFFED]) is not None
 
 
@@ -108,7 +108,7 @@ def _pretty(arguments: str) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """The text in a fence longer than any in the text, so that nothing closes it."""
+    """Put the text in a fence that is longer than any fence in the text, so none closes it."""
     text = _clean(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -116,8 +116,8 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _as_markdown(text: str) -> str:
-    """A text as its own Markdown; in a fence if a renderer would load something of it. A fence that
-    the text leaves open is closed: it would swallow the next message.
+    """Return the text as Markdown. Put it in a fence if a renderer would load something from it.
+    Close a fence that the text leaves open, or the next message would be inside it.
     """
     text = _clean(text)
     if _LIVE.search(text):
@@ -144,10 +144,10 @@ def _steers(sign: str) -> bool:
 
 
 def _line(text: str) -> str:
-    """A name on one line, without backticks."""
+    """Return a name on one line, without backticks."""
     return " ".join(_clean(text).replace("`", "'").split())
 
 
 def _escaped(text: str) -> str:
-    """Words on one line, with Markdown escaped."""
+    """Return words on one line, with Markdown escaped."""
     return re.sub(r"[<\[\\]", r"\\\g<0>", _line(text))

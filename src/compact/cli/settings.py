@@ -30,7 +30,7 @@ _COMMENT = regex(r"\s+#.*$")
 _OTLP_KEYS = tuple(
     f"OTEL_EXPORTER_OTLP_{what}HEADERS" for what in ("", "TRACES_", "METRICS_", "LOGS_")
 )
-"""Variables that hold a collector's key."""
+"""Variables that hold the key for a telemetry collector."""
 _PROTECTS = (
     *("redact", "redact_kinds", "redact_patterns", "telemetry_content"),
     *("archive_kms_key", "models_file"),
@@ -48,7 +48,7 @@ SETTING_OF = {
 
 
 def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
-    """The effective settings. `own` are options of one command only.
+    """Return the effective settings. `own` are options of one command only.
 
     Raises:
         InvalidConfig: a setting is wrong; the error names its source.
@@ -89,7 +89,7 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
 
 
 def name_of_store(settings: CompactConfig) -> str:
-    """The file of the sessions."""
+    """Return the name of the file with the sessions."""
     return settings.store or DEFAULT_STORE
 
 
@@ -105,9 +105,9 @@ def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str
 
 
 def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
-    """Check the models before any work, and return the other machines that get summaries. The
-    `.env` of a folder must not choose a model on another machine: its author could read the
-    conversation.
+    """Check the models before any work. Return the other machines that get text to summarize. The
+    `.env` of a folder must not choose a model on another machine, or the author of that `.env`
+    could read the conversation.
 
     Raises:
         InvalidConfig, Stop: a key is wrong, or comes from `.env`.
@@ -180,7 +180,7 @@ def _check_origin(settings: CompactConfig, setting: str, where: str) -> None:
 
 
 def variables_of(path: Path) -> dict[str, str]:
-    """The settings in a `.env`; empty without such a file.
+    """Return the settings in a `.env`; empty if there is no such file.
 
     Raises:
         InvalidConfig: the file cannot be read as text.
@@ -196,7 +196,7 @@ def variables_of(path: Path) -> dict[str, str]:
 
 
 def settings_in(text: str) -> dict[str, str]:
-    """The settings among the lines of a `.env`. The last line of a name counts."""
+    """Return the settings in the lines of a `.env`. For each name the last line counts."""
     settings = {}
     for line in text.splitlines():
         if match := _LINE.match(line):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _NUMBER = regex(r"-?[0-9]{1,18}")
 MOST_NAMED = 5
-"""Ids that an error lists."""
+"""How many ids an error lists at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def session_ids(context: typer.Context, typed: str) -> list[str]:
     try:
         with opened(options) as catalog:
             return [session.id for session in catalog.sessions() if session.id.startswith(typed)]
-    except (CompactError, OSError):  # nothing is said in the middle of a command line
+    except (CompactError, OSError):  # completion prints no errors in the middle of a command line
         return []
 
 
@@ -98,7 +98,7 @@ class SessionCatalog:
     """
 
     def sessions(self) -> list[Session]:
-        """The visible sessions, the newest first."""
+        """Return the visible sessions, the newest first."""
         return [self._with_model(each) for each in self.store.sessions(scope=self.scope)]
 
     def _with_model(self, session: Session) -> Session:
@@ -106,7 +106,7 @@ class SessionCatalog:
         return session.model_copy(update={"model": model}) if model else session
 
     def find(self, name: str) -> Session:
-        """The session with this id or unique prefix.
+        """Return the session with this id or unique prefix.
 
         Raises:
             NotFound: there is no such session, or there are several.
@@ -129,7 +129,7 @@ class SessionCatalog:
             raise NotFound(f"{error}; to look in another scope: --scope {where}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
-        """A branch of the session; without a name, the open one.
+        """Return a branch of the session; without a name, the open one.
 
         Raises:
             NotFound: there is no such branch.
@@ -141,12 +141,12 @@ class SessionCatalog:
         return self.store.branch(one_of(name, ids, what="branch", where=where))
 
     def window_of(self, session: Session) -> int:
-        """The window of a session: `known_window_of`, else the default."""
+        """Return a session's window: that of `known_window_of`, else the default."""
         return self.known_window_of(session) or DEFAULT_WINDOW
 
     def known_window_of(self, session: Session) -> int | None:
-        """The window from the settings, else the session's last one, else its model's; None if all
-        are unknown.
+        """Return the window from the settings, else the session's last window, else its model's
+        window; None if all are unknown.
         """
         window = self.settings.window()
         if window is not None:
@@ -159,7 +159,7 @@ class SessionCatalog:
 
 
 def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
-    """The known id that equals the name, or is the only one to begin with it.
+    """Return the known id that equals the name, or the only id that begins with the name.
 
     Raises:
         NotFound: no id matches, or several do; the error lists similar ones.
@@ -182,7 +182,7 @@ def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
 
 
 def message_meant(ctx: ContextManager, name: str) -> str:
-    """The id of the message with this id or number (from 0, or back from -1)."""
+    """Return the id of the message that the user named by id or number (-1 is the last)."""
     history = ctx.history
     if history.position_of(name) is None and _NUMBER.fullmatch(name):
         number = int(name)
@@ -251,7 +251,7 @@ def entered(
 
 
 def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManager:
-    """The memory of a scope; by default the catalog's scope, else the default scope."""
+    """Return the memory of a scope; by default the catalog's scope, else the default scope."""
     from compact.memory.memory_manager import MemoryManager
 
     chosen = scope or catalog.scope or DEFAULT_SCOPE
@@ -273,7 +273,7 @@ def context_of(
     Raises:
         InvalidConfig: there is no such tokenizer.
     """
-    from compact.session.context_manager import ContextManager  # a list of sessions opens none
+    from compact.session.context_manager import ContextManager  # listing sessions opens no session
 
     settings = catalog.settings
     tokenizer = settings.tokenizer or session.tokenizer

@@ -26,27 +26,27 @@ SPEAKERS: Mapping[str, str] = {
     "checkpoint": "green",
     "injected": "bright_black",
 }
-"""Speaker → style of its lines."""
+"""Speaker → the style of the speaker's lines."""
 
 Row = tuple[int | None, Message, int | None]
-"""The number of a message, the message, its tokens. Either number may be unknown."""
+"""A message's number, the message, and its token count. Either number may be unknown."""
 
 
 def words_of(message: Message) -> str:
-    """The text of a message, with its tool calls and results."""
+    """Return the text of a message, with its tool calls and results."""
     return render_text([message]).partition("\n")[2]
 
 
 def time_of(at: datetime) -> str:
-    """A time in the local zone, for people."""
+    """Return a time in the local zone, for people."""
     try:
         return at.astimezone().strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):  # the year 1 or 9999, beyond the zone's tables
+    except (OverflowError, ValueError, OSError):  # year 1 or 9999, outside of the tables
         return at.isoformat(" ", "minutes")
 
 
 def session_json(session: Session) -> dict[str, Any]:
-    """A session as JSON values."""
+    """Return a session as JSON values."""
     return {
         "id": session.id,
         "title": session.title,
@@ -63,7 +63,7 @@ def session_json(session: Session) -> dict[str, Any]:
 
 
 def messages_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Messages as JSON values, numbered from 0."""
+    """Return messages as JSON values, numbered from 0."""
     return [
         {
             "number": number,
@@ -79,7 +79,7 @@ def messages_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def checkpoint_json(checkpoint: Checkpoint, *, live: bool) -> dict[str, Any]:
-    """A checkpoint as JSON values; its messages count from 0."""
+    """Return a checkpoint as JSON values; its messages count from 0."""
     span = checkpoint.span
     return {
         "id": checkpoint.id,
@@ -96,7 +96,7 @@ def checkpoint_json(checkpoint: Checkpoint, *, live: bool) -> dict[str, Any]:
 
 
 def standing_json(ctx: ContextManager) -> dict[str, Any]:
-    """A session's branch, size and checkpoints, as JSON values."""
+    """Return a session's branch, size and checkpoints, as JSON values."""
     return {
         "session": ctx.id,
         "branch": ctx.branch_id,
@@ -108,7 +108,7 @@ def standing_json(ctx: ContextManager) -> dict[str, Any]:
 
 
 def standing_line(ctx: ContextManager) -> str:
-    """A session's branch, size and checkpoints, on one line."""
+    """Return a session's branch, size and checkpoints, on one line."""
     used = ctx.context_at(len(ctx.history)).tokens
     line = (
         f"session {ctx.id!r}, branch {ctx.branch_id!r}: {counted(len(ctx.history), 'message')}; "
@@ -140,7 +140,7 @@ def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
 def tokens_by_part(
     messages: Iterable[Message], counter: TokenCounter, pinned: Set[str] = frozenset()
 ) -> dict[str, int]:
-    """Part of the window → tokens of these messages. `pinned` holds ids."""
+    """Return the messages' tokens by part of the window. `pinned` holds message ids."""
     parts = dict.fromkeys(PARTS, 0)
     for message in messages:
         speaker = speaker_of(message)
@@ -156,7 +156,7 @@ def tokens_by_part(
 
 
 def archived_table(found: Sequence[ArchivedConversation]) -> Table:
-    """Archived sessions as a table."""
+    """Return archived sessions as a table."""
     rows = [
         (
             whole(each.session_id),
@@ -175,7 +175,7 @@ def archived_table(found: Sequence[ArchivedConversation]) -> Table:
 
 
 def runs_of(positions: Iterable[int]) -> list[list[int]]:
-    """Ascending positions as runs `[first, last]`."""
+    """Combine ascending positions into runs `[first, last]`."""
     runs: list[list[int]] = []
     for position in positions:
         if runs and runs[-1][1] == position - 1:

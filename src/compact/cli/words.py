@@ -7,28 +7,28 @@ from contextvars import ContextVar
 from typing import Literal, TextIO
 
 LONGEST_LINE = 400
-"""Characters of a line about a file; longer lines are cut."""
+"""Most characters of a line about a file; longer lines are cut."""
 
 
 def one_line(text: str, limit: int = 80) -> str:
-    """The beginning of a text on one line, without control characters."""
+    """Return the beginning of a text on one line, without control characters."""
     words = " ".join(text[: limit * 8].split())
     clean = visible(words)
     return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
 
 
 def whole(key: str) -> str:
-    """An id or name on one line, never cut."""
+    """Return an id or name on one line, never cut."""
     return one_line(key, max(len(key), 1))
 
 
 def visible(text: str) -> str:
-    """The text without control characters; line ends and tabs stay."""
+    """Return the text without control characters; line ends and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """A number with its noun: `1 message`, `2,000 messages`."""
+    """Return a number with its noun: `1 message`, `2,000 messages`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
@@ -41,8 +41,8 @@ HEADING, NAME, WRONG = "1;32", "36", "1;31"
 
 
 def wants_colour(stream: TextIO | None) -> bool:
-    """Whether output to a stream is coloured: by `--color`, else NO_COLOR, else FORCE_COLOR and
-    CLICOLOR_FORCE, else whether it is a terminal.
+    """Return whether to colour output to a stream. `--color` decides, else NO_COLOR, else
+    FORCE_COLOR and CLICOLOR_FORCE, else whether the stream is a terminal.
     """
     chosen = COLOUR.get()
     if chosen != "auto" or stream is None:
@@ -58,5 +58,5 @@ def wants_colour(stream: TextIO | None) -> bool:
 
 
 def painted(text: str, code: str) -> str:
-    """The text in a colour."""
+    """Return the text in a colour."""
     return f"\x1b[{code}m{text}\x1b[0m" if text else ""

@@ -31,7 +31,7 @@ from compact.session.compact_manager import CompactManager
 from compact.session.one_call import acompress, compress
 
 PREFIXES = ("COMPACT_NEW_", "OLLM_NEW_")
-"""Prefixes of the variables. The first one that is set counts."""
+"""Prefixes of the variables. The first variable that is set counts."""
 _ON = frozenset(("1", "true", "yes", "on"))
 _OFF = frozenset(("0", "false", "no", "off", ""))
 T = TypeVar("T")
@@ -40,7 +40,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class NewParts:
-    """The parts of a host's context handling that compact does."""
+    """Says which parts of a host's context handling compact does."""
 
     context: bool = False
     compression: bool = False
@@ -77,8 +77,8 @@ def _flag(environment: Mapping[str, str], part: str) -> bool:
 class LegacyContextAdapter:
     """Replaces a host's own context manager, part by part.
 
-    `manager` holds the settings and the store. `parts` are the parts that compact does, by default
-    by the environment. Each method takes the host's own way as a function `old`, and calls it if
+    `manager` holds the settings and the store. `parts` are the parts that compact does; by default
+    the environment decides. Each method takes the host's own function as `old`, and calls it if
     compact does not do that part.
     """
 

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK (extra `agents`): its runs fit their model's window.
+"""Make runs of the OpenAI Agents SDK (extra `agents`) fit their model's window.
 
     manager = CompactManager(CompactConfig(model="gpt-5"))
     session = CompactSession("harbour", manager)
@@ -150,7 +150,7 @@ def run_config(
 
 
 class _Windows:
-    """The model whose window a call has."""
+    """Finds the model whose window limits a call."""
 
     def __init__(self, manager: CompactManager, model: str | None) -> None:
         self._manager, self._model = manager, model
@@ -193,7 +193,7 @@ def _session_of(context: object) -> str:
 
 
 async def _tools_of(agent: Agent[Any], context: object) -> list[Item]:
-    """Return the schemas of tools, handoffs and output, to be counted beside the items."""
+    """Return the schemas of tools, handoffs and output, to be counted with the items."""
     wrapper = RunContextWrapper(context=context)
     schemas = [
         _schema(tool.name, tool.description, tool.params_json_schema)
@@ -264,7 +264,7 @@ class _CountedModels(ModelProvider):
 
 
 class _Counted(Model):
-    """A model that refuses to go on from a conversation that its server holds."""
+    """Wraps a model, and refuses to continue a conversation that the model's server holds."""
 
     def __init__(self, model: Model) -> None:
         self._of = model

@@ -1,4 +1,4 @@
-"""Models: what is known of each, how they are asked, and how tokens are counted.
+"""Models: facts about each, how to ask them, and how to count their tokens.
 
-`profiles` has the limits of each model, `providers` an adapter for each provider's client.
+`profiles` holds each model's limits, and `providers` an adapter for each provider's client.
 """

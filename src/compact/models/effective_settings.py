@@ -1,7 +1,7 @@
-"""The effective settings of a session: from the user's settings, the model's profile, the window's
-tier and the summarizer (FR-11, FR-13, FR-14).
+"""Work out a session's effective settings from the user's settings, the model's profile, the
+window's tier and the summarizer (FR-11, FR-13, FR-14).
 
-The user's settings count most. The model and the window decide the rest.
+The user's settings take precedence. The model and the window decide the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from compact.messages.tiers import TierSettings, tier_of
 from compact.models.profiles import ModelBook
 
 DEFAULT_WINDOW = 8_192
-"""Tokens of the window if neither a model nor a size is given."""
+"""Window size in tokens if neither a model nor a size is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Setting:
     summarizer: str | None = None
     """The key of the model that writes the summaries; None if no model does."""
     tiers: Mapping[int, TierSettings] = field(default_factory=dict)
-    """The user's settings for single tiers, by number."""
+    """The user's settings for individual tiers, by tier number."""
 
     def size(self, window: int | None) -> int:
-        """Tokens of the window that all limits follow from; `window` is the size the user named.
+        """Return the window, in tokens, that all limits follow from; `window` is the user's size.
 
-        The window of a local model is the one in its row, but never more than the named size. For
-        other models a named size counts more than the model's own.
+        A local model gets the window of its row, but never more than the user's size. For other
+        models the user's size overrides the model's own window.
 
         Raises:
             UnknownModel: the model's window is unknown, and no size is given.
@@ -49,7 +49,7 @@ class Setting:
         return min(sizing.num_ctx, window or sizing.num_ctx)
 
     def policy(self, base: CompactPolicy, size: int) -> CompactPolicy:
-        """The policy for a window of that size.
+        """Return the policy for a window of that size.
 
         Raises:
             InvalidConfig: the output reserve leaves no room for a prompt.
@@ -69,27 +69,27 @@ class Setting:
         return policy
 
     def tools(self, model: str, said: bool | None) -> ToolSupport:
-        """Whether a model calls tools, by its profile and by what its server `said`."""
+        """Return whether a model calls tools, from its profile and its server's report `said`."""
         profile = self.book.profile_of(model)
         support = profile.tools if profile else ToolSupport(None)
         return support.updated(ToolSupport(said, "auto_detected"))
 
     @property
     def strict_turns(self) -> bool:
-        """Whether the model's server refuses two neighbouring messages of one role."""
+        """Whether the model's server refuses two messages in a row with the same role."""
         return self.model is not None and self.book.strict_turns(self.model)
 
     @property
     def answer(self) -> int:
-        """Tokens for the model's answer if a prompt leaves that many; 0 without a model."""
+        """Tokens wanted for the model's answer; 0 without a model. A prompt may leave fewer."""
         if self.model is None:
             return 0
         return (self.book.profile_of(self.model) or self.book.template).answer
 
     def reliability(self, compressions: int, *, by_model: bool = True) -> Reliability | None:
-        """How reliable the context is after this many compressions; None without a model.
+        """Return how reliable the context is after this many compressions; None without a model.
 
-        `by_model` says whether a model wrote their summaries, or code.
+        `by_model` says whether a model, rather than code, wrote the summaries.
         """
         if self.model is None:
             return None

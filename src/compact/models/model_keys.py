@@ -1,7 +1,7 @@
-"""Model keys: which model, through which API, at which address.
+"""Model keys say which model to use, through which API and at which address.
 
 Examples are `ollama:qwen3:8b` and `http://host:8080/v1#model`. `models.profiles` holds the facts of
-each model, and `compact.wiring` makes the object that answers under a key.
+each model, and `compact.wiring` builds the model object for a key.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
 
 DEFAULT = "openai"
-"""The API that most servers speak. An address without a `+` means it."""
+"""The API that most servers speak. An address without a `+` uses this API."""
 _SPOKEN = {p.spoken: p.name for p in PROVIDERS.values() if p.spoken}
 _ADDRESS = regex(
     r"(?:(?P<spoken>[a-z-]+)\+)?(?P<url>https?://[^\s#]+)(?:#(?P<name>.*))?", re.IGNORECASE
 )
 _IS_ADDRESS = regex(r"(?:^|[:/+])https?://", re.IGNORECASE)
 _BESIDE = frozenset("@?;&")
-"""Marks that set a password or a token apart from an address."""
+"""Characters that separate a password or a token from the rest of an address."""
 _EXAMPLES = ", ".join(f"{p.name}:{p.example}" for p in PROVIDERS.values() if p.writes)
 _WAYS = (
     f"write PROVIDER:NAME ({_EXAMPLES}; echo:4k answers offline), the address of a server with the "
@@ -34,14 +34,14 @@ _WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class ModelKey:
-    """A model's key in its parts. `str` of it is a key with the same meaning."""
+    """A model's key, split into its parts. `str` turns it back into a key with the same meaning."""
 
     provider: str
-    """A name of `PROVIDERS`."""
+    """The provider's name in `PROVIDERS`."""
     name: str
-    """What the provider calls the model; a folder for `transformers`."""
+    """The provider's name for the model; for `transformers` it may be a folder."""
     base_url: str | None = None
-    """The server's address; None for the provider's own."""
+    """The server's address; None for the provider's own server."""
 
     def __str__(self) -> str:
         if self.base_url is None:
@@ -51,10 +51,10 @@ class ModelKey:
 
 
 def parse_key(text: str) -> ModelKey:
-    """Read a key. `openai/gpt-4o` means the same as `openai:gpt-4o`.
+    """Parse a key. `openai/gpt-4o` means the same as `openai:gpt-4o`.
 
     Raises:
-        UnknownModel: the text is no key. The error says how keys are written.
+        UnknownModel: the text is not a key. The error says how to write keys.
     """
     text = text.strip()
     if _IS_ADDRESS.search(text):
@@ -70,7 +70,7 @@ def parse_key(text: str) -> ModelKey:
 
 
 def is_of_other(model: str, wire: str) -> bool:
-    """Whether the model surely comes from somebody else than the makers of this wire format."""
+    """Return whether the model is certainly not served by the makers of this wire format."""
     try:
         key = parse_key(model)
     except UnknownModel:
@@ -80,7 +80,7 @@ def is_of_other(model: str, wire: str) -> bool:
 
 
 def format_for(model: str | None) -> str:
-    """The wire format of a session that names only a model: its maker's format, if known."""
+    """Return the wire format of the model's maker; if the maker is unknown, the default format."""
     for provider in PROVIDERS.values():
         if provider.makes and re.search(provider.makes, model or "", re.IGNORECASE):
             return provider.format

@@ -1,9 +1,9 @@
-"""Profiles of models: windows, sizes, tokenizers, and the settings of local servers.
+"""Model profiles: windows, sizes, tokenizers, and the settings of local servers.
 
-The facts are data in models.json beside this file. A user's own entries override them
-(`ModelBook.with_entries`). Nothing is guessed about an unlisted model: the caller gives `window=`
-or `tokenizer=`. Only unlisted local models get the file's template, whose sizes are small enough to
-be safe. `models.providers.tokenizers` finds a tokenizer by its name.
+The facts are in models.json next to this file. A user's own entries override them
+(`ModelBook.with_entries`). Nothing is guessed about an unlisted model: the caller must pass
+`window=` or `tokenizer=`. Only unlisted local models get the file's template, whose sizes are small
+enough to be safe. `models.providers.tokenizers` finds a tokenizer by its name.
 """
 
 from __future__ import annotations
@@ -40,41 +40,41 @@ from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
 
 DEFAULT_SIZE = 8_192
-"""Tokens of a local model's window if its entry names no default."""
+"""A local model's window in tokens if its entry names no default."""
 ANSWER = 4_096
-"""Tokens kept free for an answer, if the window has room."""
+"""How many tokens to keep free for an answer, if the window has room."""
 REASONING = 8_192
-"""Further tokens kept free for a model's reasoning before its answer."""
+"""How many more tokens to keep free for the model's reasoning before the answer."""
 RESERVE_SHARE = 8
-"""One eighth of the window is kept free for an answer, at most."""
+"""At most one eighth of the window is kept free for an answer."""
 OF_OTHERS = frozenset(
     {
         *("abilities", "creator", "description", "installed", "last_seen", "manual_context"),
         *("context_window", "ollama_url", "quantization", "thinking_enabled", "warmup_timeout"),
     }
 )
-"""Fields in other programs' files of models. They are ignored without a note."""
+"""Fields that other programs write into model files. They are silently ignored."""
 TEMPLATE = "user-unknown-model"
-"""The entry in such a file for every local model that it does not list."""
+"""The id of the entry that describes every local model missing from the model file."""
 SAFE = 0.85
-"""The share of a size that a server is set up for, if a row names only the size."""
+"""If a row names only the size, the server is set up with this share of the size."""
 
 Tokens = Annotated[int, Field(ge=1, strict=True)]
 ReasoningSent = Literal["none", "turn", "calls", "all"]
-"""Which answers are sent back with their reasoning; a server drops or refuses the rest.
+"""Which answers are sent back with their reasoning; a server drops or refuses other reasoning.
 
-`turn` means the answers since the newest user message. `calls` adds all answers that call tools, as
-some servers answer 400 without them.
+`turn` means the answers since the newest user message. `calls` adds all answers that call tools,
+because some servers return status 400 if their reasoning is missing.
 """
 
 
 class ContextRow(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """A size that a local model may be set up for."""
+    """A window size that a local model can be set up with."""
 
     size: Tokens
-    """Tokens of the window, as users name it."""
+    """The window in tokens, as users name it."""
     ollama_context_size: Tokens
-    """The server's `num_ctx`. All limits follow from it."""
+    """The server's `num_ctx`. All limits follow from this number."""
     size_label: str = ""
     vram_estimate: str | None = None
     vram_estimate_gb: float | None = None
@@ -86,38 +86,38 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     id: str = ""
     """The listed model's name; empty for a family."""
     pattern: str = ""
-    """A regular expression for the start of a family's names; empty for a listed model."""
+    """A regular expression that matches the start of a family's names; empty for a listed model."""
     name: str = ""
-    """Its display name."""
+    """The model's display name."""
     vendor: str = ""
     """The provider of a family."""
     aliases: tuple[str, ...] = ()
     parameters: str = ""
-    """Its size in words, such as `3B`, `E2B` or `8x7B`."""
+    """The model's size as text, such as `3B`, `E2B` or `8x7B`."""
     tool_support: StrictBool | None = None
     tool_support_source: ToolSource = "profile"
     writes_summaries: StrictBool | None = None
-    """Whether it writes the summaries of its own sessions; None leaves that to its size. A model
-    that is named as the summarizer always writes."""
+    """Whether the model writes its own sessions' summaries; None lets the model's size decide.
+    A model that is named as the summarizer always writes."""
     reasoning: StrictBool = False
-    """Whether it reasons before it answers, in tokens of its window."""
+    """Whether the model reasons before it answers. The reasoning takes room in the window."""
     reasoning_buffer: Tokens | None = None
-    """Tokens of its reasoning."""
+    """How many tokens the model needs for reasoning."""
     reasoning_sent: ReasoningSent = "turn"
     max_context_window: Tokens | None = None
-    """The largest window; None if it is unknown or up to the server."""
+    """The largest window in tokens; None if it is unknown or the server decides."""
     input_limit: Tokens | None = None
-    """Tokens of the largest prompt, if it is smaller than the window."""
+    """The largest prompt in tokens, if smaller than the window."""
     output_limit: Tokens | None = None
-    """Tokens of the largest answer."""
+    """The largest answer in tokens."""
     default_context: Tokens | None = None
-    """The default size of a local model."""
+    """The default window of a local model, in tokens."""
     context_profiles: tuple[ContextRow, ...] = ()
-    """The sizes that a local model may be set up for, ascending."""
+    """The window sizes that a local model can be set up with, ascending."""
     tokenizer: str = "chars"
     strict_turns: StrictBool | None = None
-    """Whether its server refuses two neighbouring messages of one role; None leaves that to its
-    name."""
+    """Whether the model's server refuses two messages in a row with the same role; None lets the
+    model's name decide."""
 
     @field_validator("parameters", mode="before")
     @classmethod
@@ -141,19 +141,19 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def window(self) -> int | None:
-        """Tokens of its window; of a local model, its default window. None if unknown."""
+        """The model's window in tokens; None if unknown. A local model has its default window."""
         sizing = self.sizing()
         return sizing.num_ctx if sizing else None
 
     @property
     def tools(self) -> ToolSupport:
-        """Whether it calls tools, by its entry."""
+        """Whether the model calls tools, according to its entry."""
         return ToolSupport(self.tool_support, self.tool_support_source)
 
     def sizing(self, wanted: int | None = None) -> Sizing | None:
-        """The window for a wanted size; None if nothing is known of its window.
+        """Return the window for a requested size; None if the model's window is unknown.
 
-        The row of exactly that size counts, else the next larger one, else the largest.
+        A local model gets the row of exactly that size, else the next larger row, else the largest.
         """
         rows = [row for row in self.context_profiles if self._holds(row)]
         rows = rows or list(self.context_profiles[:1])
@@ -173,14 +173,14 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def answer(self) -> int:
-        """Tokens for an answer and the reasoning before it, if there is room."""
+        """Tokens to keep for an answer and the reasoning before the answer, if there is room."""
         reasoning = (self.reasoning_buffer or REASONING) if self.reasoning else 0
         return min(ANSWER, self.output_limit or ANSWER) + reasoning
 
     def output_reserve(self, window: int) -> int:
-        """Tokens of a window to keep free for the answer and the reasoning before it.
+        """Return how many tokens of a window to keep free for the answer and its reasoning.
 
-        The most is an eighth of the window, or more if the provider accepts no larger prompt.
+        This is at most an eighth of the window. It is more if the provider limits prompts to less.
         """
         refused = window - self.input_limit if self.input_limit else 0
         return max(min(self.answer, window // RESERVE_SHARE), refused)
@@ -188,18 +188,18 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """The window for a wanted size, in tokens."""
+    """The window for a requested size, in tokens."""
 
     size: int
-    """The size as users name it. It decides the tier."""
+    """The size as users name it. This size decides the tier."""
     num_ctx: int
-    """The window that all limits follow from. A local server is set up with it."""
+    """The window that all limits follow from. A local server is set up with this window."""
     row: ContextRow | None
-    """The row that it comes from; None for models without rows."""
+    """The profile's row that the window comes from; None for models without rows."""
 
 
 class ModelBook:
-    """All profiles: listed models, families, and the template for other local models."""
+    """Holds all profiles: listed models, families, and the template for other local models."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class ModelBook:
     ) -> None:
         self._strict_turns = re.compile(strict_turns)
         self.passed_over = dict(passed_over or {})
-        """Unknown fields of a user's own entries, with their numbers."""
+        """How often each unknown field appears in the user's own entries."""
         self.models = tuple(models)
         self.families = tuple(families)
         self.template = template
@@ -221,7 +221,7 @@ class ModelBook:
         self._patterns = [(re.compile(family.pattern), family) for family in self.families]
 
     def profile_of(self, model: str) -> Profile | None:
-        """The profile of a model key; None if the model is unknown.
+        """Return the profile of a model key; None if the model is unknown.
 
         Keys are for example `gpt-4o`, `ollama:qwen3:8b`, `http://host/v1#llama3.2:3b`, or
         `ft:gpt-4o-mini:org::id`, which gets the profile of its base. Sizes of local models count
@@ -241,19 +241,19 @@ class ModelBook:
         return bare or self._served(key)
 
     def window_of(self, model: str) -> int:
-        """The window of a model key, in tokens; of a local model, its server's `num_ctx`.
+        """Return a model's window in tokens; for a local model, the server's `num_ctx`.
 
         Raises:
-            UnknownModel: the window is unknown. The text names `window=`.
+            UnknownModel: the window is unknown. The text suggests passing `window=`.
         """
         return self.sizing(model).num_ctx
 
     def sizing(self, model: str, wanted: int | None = None) -> Sizing:
-        """A model's window for a wanted size, or its default window.
+        """Return a model's window for the requested size, or the model's default window.
 
         Raises:
-            UnknownModel: the window is unknown. The text names `window=`.
-            ValueError: the wanted size is less than 1.
+            UnknownModel: the window is unknown. The text suggests passing `window=`.
+            ValueError: the requested size is less than 1.
         """
         if wanted is not None and wanted < 1:
             raise ValueError(f"a window has 1 token at least, not {wanted:,}")
@@ -266,7 +266,7 @@ class ModelBook:
         return sizing
 
     def parameters_of(self, model: str) -> Parameters:
-        """A model's size by its entry or its name; else 70 billion at a provider, 7 elsewhere."""
+        """Return a model's size, from its entry or name; else 70 billion at a provider, else 7."""
         profile = self.profile_of(model)
         known = billions_in(profile.parameters) if profile else None
         if known is not None:
@@ -279,8 +279,8 @@ class ModelBook:
         return Parameters(ASSUMED, "assumed")
 
     def strict_turns(self, model: str) -> bool:
-        """Whether a model's chat template refuses two neighbouring messages of one role. Its entry
-        says so, or its name.
+        """Return whether a model's chat template refuses two messages in a row with the same role.
+        The model's entry decides, else the model's name.
         """
         profile = self.profile_of(model)
         if profile is not None and profile.strict_turns is not None:
@@ -289,7 +289,7 @@ class ModelBook:
         return bool(self._strict_turns.search(name))
 
     def unfit(self, model: str) -> str:
-        """Why a model does not write the summaries of its own sessions; empty if it does."""
+        """Return why a model does not write its own sessions' summaries; empty if it does."""
         profile, size = self.profile_of(model), self.parameters_of(model).billions
         writes = profile.writes_summaries if profile else None
         if writes is False:
@@ -299,7 +299,7 @@ class ModelBook:
         return ""
 
     def output_reserve_of(self, model: str, window: int | None = None) -> int:
-        """Tokens of a window to keep free for the model's answer; the default is its own window.
+        """Return how many tokens to keep free for an answer; `window` defaults to the model's own.
 
         Raises:
             UnknownModel: the window is unknown, and none is given.
@@ -308,16 +308,16 @@ class ModelBook:
         return (self.profile_of(model) or self.template).output_reserve(size)
 
     def reasoning_sent_of(self, model: str | None) -> ReasoningSent:
-        """Which answers are sent back to a model with their reasoning."""
+        """Return which answers are sent back to a model with their reasoning."""
         profile = self.profile_of(model) if model else None
         return (profile or self.template).reasoning_sent
 
     def with_entries(self, rows: Sequence[Any], source: str) -> ModelBook:
-        """The book with a user's own entries. Their fields override the book's.
+        """Return a book in which the user's own entries override this book's fields.
 
-        An entry with the `id` of a listed model changes that model. The name of a family's model
-        begins with the family's facts. Any other entry is new, and has the template's sizes unless
-        it names its own. Unknown fields are skipped and counted. `source` is named in errors.
+        An entry with the `id` of a listed model changes that model. An entry whose name matches a
+        family starts from the family's facts. Any other entry is new. It has the template's sizes
+        unless it names others. Unknown fields are skipped and counted. Errors name `source`.
 
         Raises:
             InvalidConfig: an entry is wrong. The text names the entry, the field and the source.
@@ -353,9 +353,9 @@ class ModelBook:
             raise _wrong_entry(name, error, source) from None
 
     def _listed(self, name: str) -> Profile | None:
-        """The listed model of a name or an alias.
+        """Return the listed model with this name or alias.
 
-        A longer name counts too if it goes on after the size, as `llama3.2:3b-instruct-q4_K_M`.
+        A longer name matches by its part up to the size, as `llama3.2:3b-instruct-q4_K_M`.
         """
         pieces = _pieces(name.removesuffix(":latest"))
         found = self._named.get(pieces) or self._aliases.get(pieces)
@@ -372,7 +372,7 @@ class ModelBook:
         return None
 
     def _served(self, key: str) -> Profile | None:
-        """The profile of a model on a server whose setup is unknown."""
+        """Return the profile of a model on a server whose setup is unknown."""
         name = _after_address(key)
         listed = self._listed(name.rsplit("/", 1)[-1]) or self._listed(name.partition(":")[2])
         if listed is not None and not listed.context_profiles:
@@ -385,7 +385,7 @@ class ModelBook:
 
 @cache
 def shipped() -> ModelBook:
-    """The book that comes with compact, read at the first use."""
+    """Return the book that comes with compact. It is read on first use."""
     import json
     from importlib import resources
 
@@ -400,40 +400,40 @@ def shipped() -> ModelBook:
 
 
 def profile_of(model: str) -> Profile | None:
-    """The profile of a model key in the shipped book; None if the model is unknown."""
+    """Return the profile of a model key in the shipped book; None if the model is unknown."""
     return shipped().profile_of(model)
 
 
 # --- names ----------------------------------------------------------------------------------------
 
 _LOCAL = regex(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
-"""The start of a local model's key. Whoever asks such a model sets its window up."""
+"""The start of a local model's key. The caller sets the window of such a model."""
 _REMOTE = regex(r"/|^ft:")
 _OTHER_VENDORS = ("google", "gemini", "mistral", "deepseek", "xai", "cohere", "azure", "bedrock")
 _SERVE_LARGE = frozenset((*(p.name for p in PROVIDERS.values() if p.serves_large), *_OTHER_VENDORS))
-"""Prefixes of keys whose providers serve large models."""
+"""Key prefixes of providers that serve large models."""
 _PIECE = regex(r"[a-z]+(?=\d)|\d[\d.]*[a-z]*|[^\W\d_]+")
 _IS_SIZE = regex(r"[\d.]+[bmt]")
 
 
 def _pieces(name: str) -> tuple[str, ...]:
-    """The pieces of a name: `llama3.2:3b` and `Llama-3.2-3B` have the same."""
+    """Split a name into pieces. `llama3.2:3b` and `Llama-3.2-3B` have the same pieces."""
     return tuple(_PIECE.findall(name.lower()))
 
 
 def _vendor_of(key: str) -> str:
-    """The part before the first `:` or `/`; empty where there is neither."""
+    """Return the part before the first `:` or `/`; empty if the key has neither."""
     vendor, separator, _ = key.strip().lower().replace("/", ":").partition(":")
     return vendor if separator else ""
 
 
 def _after_address(key: str) -> str:
-    """A key without a server's address."""
+    """Return the key without a server's address."""
     return key.partition("#")[2] if "://" in key else key
 
 
 def _bare_names(key: str) -> list[str]:
-    """The possible names in a key, without vendors; of a fine-tuned model, its base."""
+    """Return the possible names in a key, without vendors; a fine-tuned model gives its base."""
     pieces = _after_address(key).lower().rsplit("/", 1)[-1].split(":")
     if "ft" in pieces[:-1]:
         base = pieces.index("ft") + 1
@@ -458,7 +458,7 @@ def _name_of(row: object, number: int, source: str) -> str:
 def _known_fields(
     name: str, row: Mapping[Any, Any], unknown: Counter[str], source: str
 ) -> dict[str, Any]:
-    """The fields of an entry that a profile has, by our names. Unknown ones are counted.
+    """Return an entry's known fields under the profile's names. Count the unknown fields.
 
     A `reasoning_buffer` that is a word, such as `Variable`, means that the model reasons.
     """

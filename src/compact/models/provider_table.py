@@ -1,8 +1,8 @@
-"""Providers: one record for each, which names its adapter.
+"""Providers: one record for each, which names the provider's adapter.
 
-A new provider is one record here and one file in `providers`. An extra in `pyproject.toml` has the
-name of its client's package. A wire format of its own is a file in `messages.formats`, listed in
-`messages.formats.known` and `messages.formats.wire_safe`.
+To add a provider, add one record here and one file in `providers`. An extra in `pyproject.toml`
+names the client's package. If the provider has its own wire format, add a file in
+`messages.formats` and list it in `messages.formats.known` and `messages.formats.wire_safe`.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """Who serves models."""
+    """Describes a service or program that serves models."""
 
     name: str
-    """The part of a key before the colon."""
+    """The provider's name, which is the part of a key before the colon."""
     adapter: str
-    """Module and class of the chat model, below `compact.models.providers`."""
+    """Module and class of the chat model, relative to `compact.models.providers`."""
     example: str
-    """The name of a model, for the error text that says how keys are written."""
+    """A model's name, used as an example in the error text about keys."""
     format: str = "chat_completions"
-    """The wire format of its prompts. It decides how tokens are counted."""
+    """The wire format of the provider's prompts. It decides how tokens are counted."""
     spoken: str | None = None
-    """The part of a server's address before the `+`; None where there is no server to name."""
+    """The part before the `+` in a server's address; None if no server can be named."""
     makes: str | None = None
-    """A pattern of the models that need no provider's name, if a profile lists them."""
+    """A pattern for models that need no provider's name if a profile lists them."""
     key: str = ""
     """The environment variable that holds the API key."""
     address: str = ""
-    """The environment variable that holds the address which the API key is for."""
+    """The environment variable that holds the address to which the API key belongs."""
     own: str = ""
-    """The provider's own address, which the key is for where that variable is not set."""
+    """The provider's own address. The API key belongs to it if the variable is not set."""
     default: str = ""
-    """The address of a key that names no server; empty for the provider's own."""
+    """The address to use if a key names no server; empty for the provider's own address."""
     offered: str = ""
-    """The key of a model that the chat offers where the API key is set."""
+    """The model key that the chat offers if the API key is set."""
     serves_large: bool = False
     """Whether a model of unknown size counts as a large one."""
     writes: bool = True
-    """Whether its models can write summaries: an echo cannot."""
+    """Whether the provider's models can write summaries. An echo model cannot."""
 
 
 PROVIDERS: Mapping[str, Provider] = {

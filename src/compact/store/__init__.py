@@ -1,4 +1,4 @@
 """Where sessions are kept: SQLite, memory, folders, buckets, archives.
 
-It knows nothing of compression, nor of its callers.
+This room knows nothing of compression, nor of the code that calls it.
 """

@@ -1,4 +1,4 @@
-"""A session store in memory, with the same promises as the one on disk, except durability."""
+"""A session store in memory. It keeps all promises of the store on disk except durability."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class _BranchLog:
         self.branch = branch
         self.entries: list[Entry] = []
         self.marks: dict[int, list[int]] = defaultdict(list)
-        """Mark → own positions with it, ascending."""
+        """Mark → positions of the branch's own entries with this mark, ascending."""
         self.places: dict[str, list[int]] = defaultdict(list)
-        """Id → positions of own entries with it, ascending."""
+        """Id → positions of the branch's own entries with this id, ascending."""
         self.links: list[bytes] = []
-        """Chain hashes of own entries, computed on demand."""
+        """Chain hashes of the branch's own entries, computed on demand."""
         self.index: dict[str, Counter[int]] = defaultdict(Counter)
         self.indexed = 0
         self.tokens = 0
@@ -61,7 +61,7 @@ class InMemoryStore:
         self._lines: dict[str, _BranchLog] = {}
         self._moves: dict[str, list[Move]] = defaultdict(list)
         self._projections: dict[str, tuple[str, Projection]] = {}
-        """Id → its session, and the projection."""
+        """Projection id → the session's id, and the projection."""
         self._checkpoints: dict[str, dict[str, Checkpoint]] = defaultdict(dict)
         self._snapshots: dict[str, list[Snapshot]] = defaultdict(list)
         self._changes: dict[str, list[Change]] = defaultdict(list)
@@ -69,12 +69,12 @@ class InMemoryStore:
         self._last_move = self._last_change = 0
 
     def close(self) -> None:
-        """Does nothing."""
+        """Do nothing: memory needs no closing."""
 
     # --- sessions ---------------------------------------------------------------------------------
 
     def session(self, session_id: str, *, create: Session | None = None) -> Session:
-        """The session of that id; `create` is stored where there is none."""
+        """Return the session with that id. If there is none, store `create` and return it."""
         if create is not None and {create.id, create.branch.session_id} != {session_id}:
             raise InvalidInput(f"the session to create is {create.id!r}, not {session_id!r}")
         with self._lock:
@@ -93,7 +93,7 @@ class InMemoryStore:
         return session.model_copy(update={"branch": branch, "updated_at": updated})
 
     def sessions(self, *, scope: str | None = None) -> list[Session]:
-        """Sessions of a scope, or of all, last changed first."""
+        """Return the sessions of one scope or of all scopes, last changed first."""
         with self._lock:
             rows = [self._current(s) for s in self._sessions.values() if scope in (None, s.scope)]
         return sorted(rows, key=lambda s: codec.instant(s.updated_at), reverse=True)
@@ -167,7 +167,7 @@ class InMemoryStore:
             return line.stop
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
-        """The entries at these positions, in order; a negative start counts from the end."""
+        """Return the entries at these positions, in order; a negative start counts from the end."""
         with self._lock:
             end = self._line(branch_id).stop
             if start >= end:
@@ -181,7 +181,7 @@ class InMemoryStore:
             return entries
 
     def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
-        """Positions below `before` of the newest entries with the mark, newest first."""
+        """Return the newest positions below `before` whose entries have the mark, newest first."""
         positions: list[int] = []
         if most <= 0:
             return positions
@@ -195,7 +195,7 @@ class InMemoryStore:
         return positions
 
     def position_of(self, branch_id: str, message_id: str) -> int | None:
-        """Position of the newest message whose id is, or begins with, `message_id`."""
+        """Return the newest position whose message id is, or begins with, `message_id`."""
         with self._lock:
             lineage = self._lineage(branch_id)[::-1]
             for line, _, high in lineage:
@@ -211,7 +211,7 @@ class InMemoryStore:
         return None
 
     def branch(self, branch_id: str) -> Branch:
-        """The branch as it is now."""
+        """Return the branch as it is now."""
         with self._lock:
             line = self._line(branch_id)
             tokens = sum(
@@ -223,13 +223,13 @@ class InMemoryStore:
             return line.branch.model_copy(update={"messages": line.stop, "tokens": tokens})
 
     def branches(self, session_id: str) -> list[Branch]:
-        """All branches of a session, oldest first."""
+        """Return all branches of a session, oldest first."""
         with self._lock:
             own = [k for k, x in self._lines.items() if x.branch.session_id == session_id]
             return [self.branch(branch_id) for branch_id in own]
 
     def chain(self, branch_id: str, length: int) -> bytes:
-        """The chain hash after `length` messages."""
+        """Return the chain hash after `length` messages."""
         with self._lock:
             last = chain.START
             for line, low, high in self._lineage(branch_id):
@@ -240,7 +240,7 @@ class InMemoryStore:
             return last
 
     def first_marked(self, branch_id: str, mark: int) -> int | None:
-        """Position of the oldest entry with the mark; None for none."""
+        """Return the position of the oldest entry with the mark; None if no entry has it."""
         with self._lock:
             for line, _, high in self._lineage(branch_id):
                 for position in line.marks[mark][:1]:
@@ -251,7 +251,7 @@ class InMemoryStore:
     # --- projections and moves --------------------------------------------------------------------
 
     def commit(self, step: Step) -> Move:
-        """Put a step in force, with its projection and checkpoints."""
+        """Store a step with its projection and checkpoints, and make it the current one."""
         with self._lock:
             session = self._known(step.session_id)
             last = self.moves(step.session_id, step.window, most=1)
@@ -292,7 +292,7 @@ class InMemoryStore:
                 )
 
     def _keep(self, session_id: str, projection: Projection) -> None:
-        """Store a projection. Known ids stay as they are; a projection keeps its checkpoints'
+        """Store a projection. Stored ids stay as they are. A projection keeps its checkpoints'
         levels.
         """
         known = self._checkpoints[session_id]
@@ -301,7 +301,7 @@ class InMemoryStore:
         self._projections.setdefault(projection.id, (session_id, kept))
 
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
-        """The newest moves of a window, or of all, newest first."""
+        """Return the newest moves of one window or of all windows, newest first."""
         with self._lock:
             newest: list[Move] = []
             for move in reversed(self._moves[session_id]):
@@ -312,14 +312,14 @@ class InMemoryStore:
             return newest
 
     def projection(self, projection_id: str) -> Projection:
-        """A projection with its checkpoints."""
+        """Return a projection with its checkpoints."""
         with self._lock:
             if projection_id not in self._projections:
                 raise NotFound(f"no projection {projection_id!r} in this store")
             return self._projections[projection_id][1]
 
     def checkpoints(self, session_id: str) -> list[Checkpoint]:
-        """All checkpoints ever committed, oldest first."""
+        """Return all checkpoints ever committed, oldest first."""
         with self._lock:
             return list(self._checkpoints[session_id].values())
 
@@ -342,7 +342,7 @@ class InMemoryStore:
             self._changes[session_id].append(numbered)
 
     def changes(self, session_id: str, *, after: int = 0) -> list[Change]:
-        """Log entries with greater numbers, in order."""
+        """Return the log entries with numbers above `after`, in order."""
         with self._lock:
             kept = self._changes[session_id]
             return kept[bisect_right(kept, after, key=lambda change: change.number) :]
@@ -350,7 +350,7 @@ class InMemoryStore:
     # --- snapshots and notes ----------------------------------------------------------------------
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot; one of the same id stays as it is."""
+        """Store a snapshot. If the id is stored already, the stored snapshot stays as it is."""
         with self._lock:
             self._known(snapshot.session_id)
             kept = self._snapshots[snapshot.session_id]
@@ -358,12 +358,12 @@ class InMemoryStore:
                 kept.append(snapshot)
 
     def snapshots(self, session_id: str) -> list[Snapshot]:
-        """The session's snapshots, oldest first."""
+        """Return the session's snapshots, oldest first."""
         with self._lock:
             return list(self._snapshots[session_id])
 
     def delete_snapshots(self, session_id: str, ids: Collection[str]) -> None:
-        """Delete the session's snapshots of these ids; unknown ids are ignored."""
+        """Delete the session's snapshots with these ids; unknown ids are ignored."""
         with self._lock:
             kept = self._snapshots[session_id]
             self._snapshots[session_id] = [each for each in kept if each.id not in ids]
@@ -378,17 +378,17 @@ class InMemoryStore:
                 self._notes[session_id][name] = _plain(value)
 
     def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
-        """The session's notes by name."""
+        """Return the session's notes by name."""
         with self._lock:
             return dict(self._notes[session_id])
 
     # --- search -----------------------------------------------------------------------------------
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Messages that share words with the text, best first.
+        """Return messages that share words with the text, best first.
 
-        For each name that a message holds, its score adds ln(1 + messages / messages with the
-        name). Among equals the newer comes first.
+        For each name that a message holds, ln(1 + messages / messages with the name) is added to
+        the message's score. Of messages with equal scores the newer comes first.
         """
         names = looked_for(text)
         scores: Counter[int] = Counter()
@@ -424,7 +424,7 @@ class InMemoryStore:
         return self._lines[branch_id]
 
     def _lineage(self, branch_id: str) -> list[tuple[_BranchLog, int, int]]:
-        """The logs a branch consists of, oldest first, each with its range of positions."""
+        """Return the logs that make up a branch, oldest first, each with its range of positions."""
         rows: list[tuple[_BranchLog, int, int]] = []
         high: int | None = None
         name: str | None = branch_id
@@ -439,7 +439,7 @@ class InMemoryStore:
 
     @staticmethod
     def _linked(line: _BranchLog, before: bytes, own: int) -> bytes:
-        """The chain hash after a log's first `own` entries, each computed once."""
+        """Return the chain hash after a log's first `own` entries. Each hash is computed once."""
         while len(line.links) < own:
             last = line.links[-1] if line.links else before
             line.links.append(chain.link(last, line.entries[len(line.links)].message))
@@ -456,7 +456,7 @@ def _plain_change(change: Change) -> Change:
 
 
 def _holding(line: _BranchLog, name: tuple[str, ...], high: int) -> list[int]:
-    """Positions of a log's messages that hold every piece of a name."""
+    """Return the positions of a log's messages that contain every piece of a name."""
     rows = [line.index.get(piece) for piece in name]
     if not all(rows):
         return []

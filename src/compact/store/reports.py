@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 
 class BackupCounts(NamedTuple):
-    """Contents of a database with its archives."""
+    """Counts what a database and its archives hold."""
 
     sessions: int
     messages: int
@@ -19,10 +19,10 @@ class BackupCounts(NamedTuple):
 
 
 class BackupReport(BaseModel, frozen=True, defer_build=True):
-    """A backup that was made, or a store restored from one."""
+    """Describes a new backup, or a store that was restored from a backup."""
 
     path: str
-    """The backup's folder; of a restored store its file."""
+    """The backup's folder; for a restored store, the store's file."""
     made_at: datetime
     """When the backup was made."""
     sessions: int
@@ -30,19 +30,19 @@ class BackupReport(BaseModel, frozen=True, defer_build=True):
     """Archived ones included."""
     archives: int
     files: int
-    """Files written, without the manifest."""
+    """How many files were written, not counting the manifest."""
     bytes: int
-    """Bytes of these files."""
+    """Size of the written files in bytes."""
 
 
 class ForgottenReport(BaseModel, frozen=True, defer_build=True):
-    """What was removed of a deleted session, and what remains."""
+    """Lists what was removed of a deleted session, and what remains."""
 
     session_id: str
     removed: Mapping[str, int] = Field(default_factory=dict)
-    """Kind → count: rows by table, entries of the word index, files."""
+    """Kind → how many were removed: rows by table, entries of the word index, files."""
     quoted: Mapping[str, int] = Field(default_factory=dict)
-    """Other session → log entries that named recalled turns of this one."""
+    """Other session → how many of its log entries named recalled turns of the deleted session."""
     remains: tuple[str, ...] = ()
     """Remains found after the deletion, as sentences."""
 

@@ -47,17 +47,17 @@ class WholeSession:
 
     session: Session
     parts: Sequence[OwnPart]
-    """Its branches, each after the one it continues."""
+    """The session's branches. Each comes after the branch that it continues."""
     changes: Sequence[Change] = ()
     notes: Notes | None = None
     checkpoints: Sequence[Checkpoint] = ()
     projections: Sequence[Projection] = ()
     moves: Sequence[Move] = ()
-    """Oldest first."""
+    """The session's moves, oldest first."""
     snapshots: Sequence[Snapshot] = ()
 
     def line(self, branch_id: str) -> list[Entry]:
-        """The entries along a branch, ancestors included."""
+        """Return the entries along a branch, including those of its ancestors."""
         parts = {part.branch.id: part for part in self.parts}
         part = parts[branch_id]
         entries, start = list(part.entries), part.branch.fork
@@ -69,7 +69,7 @@ class WholeSession:
         return entries
 
     def reach(self, branch_id: str, part: OwnPart) -> int:
-        """How many of a part's own entries are on a branch."""
+        """Return how many of a part's own entries belong to a branch."""
         parts = {each.branch.id: each for each in self.parts}
         here, end = parts[branch_id], None
         while True:
@@ -87,7 +87,7 @@ class WholeSession:
 
 @dataclass(frozen=True, slots=True)
 class NewIds:
-    """New ids by old ids."""
+    """Maps old ids to new ones."""
 
     session_id: str
     branches: Mapping[str, str]
@@ -95,7 +95,7 @@ class NewIds:
 
 
 def renamed(whole: WholeSession, ids: NewIds) -> WholeSession:
-    """The session under other ids."""
+    """Return the session under other ids."""
     old, new = whole.session.id, ids.session_id
     known = {**ids.branches, **ids.projections}
     rename = _Renaming(old, ids)
@@ -173,8 +173,8 @@ class _Renaming:
 
 
 def since(what: What, numbers: Sequence[int]) -> What:
-    """A change whose reference to an earlier one by count, from 1, is replaced by that one's
-    number.
+    """Return the change with its reference to an earlier change, which counts from 1, replaced by
+    the earlier change's number.
     """
     if not isinstance(what, GoalsTracked) or not 0 < what.since <= len(numbers):
         return what
@@ -185,7 +185,7 @@ def since(what: What, numbers: Sequence[int]) -> What:
 
 
 def incoherence(whole: WholeSession) -> str | None:
-    """The first reference to something missing, as a sentence; None where all is coherent."""
+    """Return a sentence about the first reference to something missing; None if there is none."""
     parts: dict[str, OwnPart] = {}
     for part in whole.parts:
         branch = part.branch
@@ -206,7 +206,7 @@ def incoherence(whole: WholeSession) -> str | None:
 
 
 def _incoherent_view(whole: WholeSession, longest: int) -> str | None:
-    """`incoherence` of checkpoints and projections; `longest` is the longest branch's length."""
+    """Check checkpoints and projections. `longest` is the longest branch's length."""
     for checkpoint in whole.checkpoints:
         if max((checkpoint.span.last, *checkpoint.kept, *checkpoint.released)) >= longest:
             return f"checkpoint {checkpoint.id!r} stands for messages that are not there"
@@ -222,7 +222,7 @@ def _incoherent_view(whole: WholeSession, longest: int) -> str | None:
 
 
 def _incoherent_log(whole: WholeSession, stops: Mapping[str, int]) -> str | None:
-    """`incoherence` of changes, moves and snapshots; `stops` are the branches' lengths."""
+    """Check changes, moves and snapshots. `stops` are the branches' lengths."""
     known: set[str | None] = {None, *(each.id for each in whole.projections)}
     rows = [
         *(("change", each.branch_id, _last(each), None) for each in whole.changes),

@@ -96,7 +96,7 @@ def check_embedder(embedder: Embedder) -> None:
 
 
 def _check_pieces(embedder: Embedder) -> None:
-    """A text that is too long is cut into pieces or refused, never shortened in silence."""
+    """Check that a text that is too long is cut into pieces or refused, never just shortened."""
     beginning = " ".join(f"word{i % 97}" for i in range(20_000))
     ends = [f"{beginning} The {animal} barks at night." for animal in ("dog", "seal")]
     if isinstance(embedder, CutsTexts):

@@ -16,7 +16,7 @@ from compact.messages.replies import Delta, Reply, Usage
 
 
 class ScriptedSummarizer:
-    """Gives its texts in turn, then the last one again and again. An exception is raised.
+    """Returns the script's texts in turn, then repeats the last. An exception in it is raised.
 
     It yields to the event loop once, as a model would.
     """
@@ -43,7 +43,7 @@ Answer = str | Message | Mapping[str, Any] | Reply | Exception
 
 
 class ScriptedModel:
-    """Gives its answers in turn, then the last one again and again. An exception is raised.
+    """Returns the script's answers in turn, then repeats the last. An exception in it is raised.
 
     It takes only an active context. With `limit` it has a hidden window: it refuses a prompt that
     is larger by `count`, its own tokenizer, as a server does.

@@ -17,7 +17,7 @@ from compact.messages.replies import Finish, Reply
 
 _FEW = Ask(max_tokens=64, temperature=0)
 WAIT = "Wait."
-"""The prompt that the slow model never answers."""
+"""The prompt that the `slow` model never answers."""
 Make = Callable[[], ChatModel]
 
 

@@ -13,7 +13,7 @@ from compact.messages.messages import Message
 from compact.messages.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
 
 LARGE = 9_000_000
-"""Bytes of a large file: more than some services take in one request."""
+"""Size of a large file in bytes. Some services do not accept so much in one request."""
 SAMPLES: Sequence[str] = (
     "hello world",
     "Größe & Maße – naïve café",
@@ -40,7 +40,7 @@ def check_token_estimator(estimator: TokenEstimator) -> None:
 
 
 def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]) -> None:
-    """Test a summarizer: it keeps its cap, is never empty, and goes on from its last summary."""
+    """Test a summarizer: it keeps the token cap, is never empty, and continues its last summary."""
     messages = [Message(role="user", content=f"Rule {i}: keep part {i} small.") for i in range(40)]
     summarizer = make()
     assert isinstance(summarizer, Summarizer), "it lacks a method of the protocol"

@@ -55,7 +55,7 @@ def checkpoint(name: str, **given: Any) -> Checkpoint:  # noqa: ANN401 - a check
 
 
 def is_same(message: Message, other: Message) -> bool:
-    """Whether two messages are equal. Of an edited message, only the rendered form counts."""
+    """Return whether messages are equal. For an edited message, the rendered form counts."""
     if not other.edited:
         return message == other and message.wire == other.wire
     rendered = [format_named("chat_completions").render([each]) for each in (message, other)]

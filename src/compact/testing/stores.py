@@ -39,7 +39,7 @@ def check_session_store(make: Callable[[], SessionStore]) -> None:
 
 
 def _check_sessions(store: SessionStore) -> None:
-    """Sessions are made once and listed by scope. They never mix."""
+    """Check that sessions are made once, are listed by scope and never mix."""
     with a.refusing(NotFound, "a session that nobody made is not found"):
         store.session("a")
     given = a.session("a", scope="one", metadata={"n": [1, None, "ü\ud800"]}, model="m", title="T")
@@ -64,7 +64,7 @@ def _check_sessions(store: SessionStore) -> None:
 
 
 def _check_reading(store: SessionStore) -> None:
-    """Appended entries are read by position, with their tokens and marks."""
+    """Check that appended entries are read by position, with their tokens and marks."""
     entries = [a.entry(f"message {i}", tokens=i or None, marks=i % 4) for i in range(40)]
     store.session("a", create=a.session("a"))
     assert store.append("a", entries[:1]) == 1, "append tells how many there are"
@@ -97,7 +97,7 @@ def _check_marks(store: SessionStore, branch: str, entries: Sequence[Entry]) -> 
 
 
 def _check_forks(store: SessionStore) -> None:
-    """A branch goes on from a position of another branch. Both grow on their own."""
+    """Check that a branch continues another branch from a position, and both grow separately."""
     known: dict[str, list[Entry]] = {"a": [a.entry(f"a {i}", 2, i % 3) for i in range(10)]}
     store.session("a", create=a.session("a"))
     store.append("a", known["a"])
@@ -141,7 +141,7 @@ def _check_lineage(store: SessionStore, name: str, entries: list[Entry]) -> None
 
 
 def _check_ids(store: SessionStore) -> None:
-    """An id may be repeated, and may look like a position."""
+    """Check that an id may be repeated, and may look like a position."""
     store.session("a", create=a.session("a"))
     ids: tuple[str, ...] = ("m0", "x", "m7", "x", "m1", "m05", "ü\ud800")
     store.append("a", [Entry(Message.trusted(role="user", content="c", id=i)) for i in ids])
@@ -163,7 +163,7 @@ def _check_ids(store: SessionStore) -> None:
 
 
 def _check_fidelity(store: SessionStore) -> None:
-    """Messages come back equal, with the provider's own dictionary. Equal ones stay two."""
+    """Check that messages come back equal, with the provider's dictionary, and none is merged."""
     store.session("a", create=a.session("a"))
     messages = a.odd_messages()
     entries = [Entry(message, None, 0) for message in (*messages, *messages)]
@@ -181,7 +181,7 @@ def _check_fidelity(store: SessionStore) -> None:
 
 
 def _check_commits(store: SessionStore) -> None:
-    """Moves are numbered. A move that builds on an old one is refused."""
+    """Check that moves are numbered, and that a move which builds on an old one is refused."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
         store.append(name, [a.entry("hello")])
@@ -207,7 +207,7 @@ def _check_commits(store: SessionStore) -> None:
 
 
 def _check_steps(store: SessionStore) -> None:
-    """A step is stored whole or not at all: its branch, its notes, and the branch in force."""
+    """Check that a step, with its branch and notes, is stored whole or not at all."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
         store.append(name, [a.entry(f"{name} {i}", 2) for i in range(3)])
@@ -254,7 +254,7 @@ def _check_steps(store: SessionStore) -> None:
 
 
 def _check_projections(store: SessionStore) -> None:
-    """A projection comes back equal. A checkpoint's words are never changed."""
+    """Check that a projection comes back equal, and that a checkpoint's text never changes."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
     odd = a.odd_messages()
@@ -294,7 +294,7 @@ def _check_projections(store: SessionStore) -> None:
 
 
 def _check_keepsakes(store: SessionStore) -> None:
-    """Snapshots and notes come back equal."""
+    """Check that snapshots and notes come back equal."""
     store.session("a", create=a.session("a"))
     goals = (Goal(text="win", id="g"), Goal(text="sleep", id="h", status="done"))
     one = Snapshot(session_id="a", branch_id="a", at=3, window=8, goals=goals, note="ü")
@@ -368,7 +368,7 @@ def _check_changes(store: SessionStore) -> None:
 
 
 def _check_deletion(store: SessionStore) -> None:
-    """A deleted session is gone completely. Another session may take its name."""
+    """Check that a deleted session is gone completely, and its name may be used again."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
         store.append(name, [a.entry(f"secret of {name}", 5, 3)])
@@ -401,7 +401,7 @@ def _check_deletion(store: SessionStore) -> None:
 
 
 def _check_search(store: SessionStore) -> None:
-    """Messages that share words are found, the best first, only in this branch."""
+    """Check that search finds messages that share words, best first, only in this branch."""
     texts = (
         "We keep retry_budget at three in src/net/client.py.",
         "The budget for the party; no need to retry anything here at all.",
@@ -442,7 +442,7 @@ def _check_search(store: SessionStore) -> None:
 
 
 def _check_threads(store: SessionStore) -> None:
-    """Eight threads append to one branch: no entry is lost, and the chain holds."""
+    """Let eight threads append to one branch. No entry may be lost, and the chain must hold."""
     store.session("a", create=a.session("a"))
 
     def write(thread: int) -> None:

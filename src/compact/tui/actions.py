@@ -1,4 +1,4 @@
-"""The slash commands. Each returns its outcome; none draws."""
+"""The slash commands. Each one returns an outcome. None of them draws."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from compact.tui.following import covered_by
 from compact.tui.opening import window_for
 
 ON_A_PAGE = 40
-"""Messages on a page of the history."""
+"""How many messages a page of the history shows."""
 EXPANDED = 20_000
-"""Tokens of the messages shown behind a checkpoint."""
+"""At most this many tokens of a checkpoint's messages are shown."""
 
 
 @dataclass(frozen=True)
 class ActionOutcome:
-    """The outcome of a command."""
+    """Holds the outcome of a command."""
 
     words: str = ""
     page: looks.ReadingPage | None = None
@@ -61,7 +61,7 @@ async def _moved(talk: Dialogue, go: Callable[[], None], done: str) -> ActionOut
 
 
 async def checkpoints(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Read the checkpoints, or the messages behind one."""
+    """Show the checkpoints, or the messages that one checkpoint replaces."""
     live = talk.ctx.checkpoints
     if not argument:
         return ActionOutcome(page=looks.checkpoints_page(live))
@@ -100,11 +100,11 @@ async def mode(talk: Dialogue, argument: str) -> ActionOutcome:
 
 
 async def model(talk: Dialogue, argument: str) -> ActionOutcome:
-    """List models, or go on with another one."""
+    """List the models, or continue with another model."""
     if not argument:
         rows = [f"{each.key} – {each.about}" for each in await choices.choices()]
         return ActionOutcome("\n".join([f"You talk to {talk.model}. There are:", *rows]))
-    wiring.chat_model(argument)  # a key that means nothing is refused before anything changes
+    wiring.chat_model(argument)  # refuse an invalid key before anything changes
     window = await window_for(talk.setup.settings, argument)
     await asyncio.to_thread(talk.ctx.set_model, argument, window)
     await asyncio.to_thread(talk.ctx.store.note, talk.ctx.id, CHAT_NOTE, {"model": argument})
@@ -170,7 +170,7 @@ def _is_said(talk: Dialogue, place: int) -> bool:
 
 
 async def history(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Read the history."""
+    """Show the history."""
     messages = talk.ctx.history
     start = max(0, len(messages) - ON_A_PAGE)
     if argument:
@@ -225,7 +225,7 @@ ACTIONS: Mapping[str, Action] = {
         *(history, search, snapshot, restore, export),
     )
 }
-"""Command → function. The screen itself runs the other commands."""
+"""Command → its function. The chat screen itself runs the commands that are missing here."""
 
 
 def _number(text: str, what: str, first: int, last: int) -> int:

@@ -29,7 +29,7 @@ class ChatApp(App[None]):
     TextArea .text-area--placeholder { color: $foreground 70%; }
     Input .input--placeholder { color: $foreground 70%; }
     """
-    """Textual's own colours are hard to read here in the light theme."""
+    """Replaces colours of Textual that are hard to read in the light theme."""
     BINDINGS: ClassVar[list[BindingType]] = [
         ("ctrl+t", "look", "Theme"),
         ("ctrl+q", "quit", "Quit"),
@@ -72,7 +72,7 @@ class ChatApp(App[None]):
         self.theme = DARK if self.theme == LIGHT else LIGHT
 
     async def action_quit(self) -> None:
-        """End, after the beginning of a running answer is kept."""
+        """Save the beginning of a running answer, and quit."""
         if self._chat is not None:
             await self._chat.stop()
         self.exit()

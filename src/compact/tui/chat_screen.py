@@ -36,11 +36,11 @@ from compact.tui.review_screen import ReviewScreen, refused_because
 from compact.tui.status_lines import Compressing, HeadLine, WindowBar
 
 SOON = 0.05
-"""Seconds after an answer until the next text is sent: the job of the answer has ended by then."""
+"""Seconds from an answer until the next text is sent, so that the answer's job has ended."""
 
 
 class ChatScreen(Screen[None]):
-    """One conversation."""
+    """Shows one conversation and its input."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "stop", "Stop"),
@@ -52,7 +52,7 @@ class ChatScreen(Screen[None]):
 
     @dataclass
     class Heard(Message):
-        """An event of the session, as it is shown."""
+        """Carries how to show an event of the session."""
 
         shown: ProgressStep | Notice | Ahead
 
@@ -68,7 +68,7 @@ class ChatScreen(Screen[None]):
         """Commands that Esc put back into the input: on sending they are commands again."""
 
     def compose(self) -> ComposeResult:
-        """The widgets, from top to bottom."""
+        """Yield the widgets, from top to bottom."""
         yield HeadLine()
         yield MessageList()
         yield Compressing()
@@ -94,11 +94,11 @@ class ChatScreen(Screen[None]):
         self.query_one(PromptInput).focus()
 
     def hear(self, event: Event) -> None:
-        """Take an event of the session. Any thread may call it."""
+        """Receive an event of the session. Any thread may call this."""
         if (shown := self.talk.following.take(event)) is not None:
             self.post_message(self.Heard(shown))
 
-    # --- what a person does -----------------------------------------------------------------------
+    # --- what the user does -----------------------------------------------------------------------
 
     @on(PromptInput.Changed)
     def offer(self, event: PromptInput.Changed) -> None:
@@ -109,18 +109,18 @@ class ChatScreen(Screen[None]):
 
     @on(PromptInput.Moved)
     def mark(self, event: PromptInput.Moved) -> None:
-        """Mark another command."""
+        """Move the mark to another command."""
         self.query_one(Completions).move(event.rows)
 
     @on(PromptInput.Completed)
     def complete(self) -> None:
-        """Write the marked command."""
+        """Put the marked command into the input."""
         if (name := self.query_one(Completions).chosen) is not None:
             self._write(f"/{name} ")
 
     @on(PromptInput.Submitted)
     def send(self, event: PromptInput.Submitted) -> None:
-        """Send the text, or queue it behind the running job."""
+        """Send the text, or queue it until the running job has ended."""
         if not event.text.strip():
             return
         name = self.query_one(Completions).chosen
@@ -132,7 +132,7 @@ class ChatScreen(Screen[None]):
             self._wait_with([*self._waiting, *texts])
 
     def _split(self, text: str) -> list[str]:
-        """The text in pieces: each command that was put back, and the texts between."""
+        """Split the text into the commands that Esc put back and the texts between them."""
         parts = [""]
         for line in text.split("\n"):
             if line in self._taken_back:
@@ -143,7 +143,7 @@ class ChatScreen(Screen[None]):
         return [part for part in parts if part.strip()]
 
     def action_stop(self) -> None:
-        """Stop the running job; without one, close the list of commands."""
+        """Stop the running job; if none runs, close the list of commands."""
         if self._is_busy:
             self._take_back()
             self._cancel()
@@ -152,11 +152,11 @@ class ChatScreen(Screen[None]):
             self.query_one(PromptInput).is_offered = False
 
     def action_help(self) -> None:
-        """Show keys and commands."""
+        """Show the keys and the commands."""
         self.app.push_screen(PageScreen(HELP))
 
     async def action_left_out(self) -> None:
-        """Show the messages behind the newest checkpoint."""
+        """Show the messages that the newest checkpoint replaces."""
         number = len(self.talk.ctx.checkpoints)
         if not number:
             await self._tell("Nothing was left out: every message is in the prompt.")
@@ -220,7 +220,7 @@ class ChatScreen(Screen[None]):
         await asyncio.to_thread(self.talk.following.end, self.talk.ctx)
         self._unblock()
         await self._redraw()
-        self.refresh(layout=True)  # what was painted while Markdown was put in may be lost
+        self.refresh(layout=True)  # what was drawn while Markdown was added may be lost
         if self._waiting:
             self.set_timer(SOON, self._send_next)
 
@@ -349,7 +349,7 @@ class ChatScreen(Screen[None]):
     async def _show_compression(self) -> None:
         self._unblock()
         if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
-            self.query_one(HeadLine).aside("")  # what was drafted ahead has been used, or is void
+            self.query_one(HeadLine).aside("")  # the draft made ahead has been used or is outdated
             await self._tell(words, "done")
             await self._redraw()
 

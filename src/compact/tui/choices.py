@@ -1,4 +1,4 @@
-"""The models that this machine offers."""
+"""List the models that can be used from this machine."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from compact.errors import ModelRefused
 from compact.models.provider_table import PROVIDERS
 
 ECHO = "echo:8k"
-"""The model that is always there."""
+"""The key of a model that is always available."""
 
 
 class Choice(NamedTuple):
-    """A model to talk to."""
+    """A model that the user can choose."""
 
     key: str
     about: str
     is_ready: bool = True
-    """Whether it works without installing a package."""
+    """Whether the model works without installing a package."""
 
 
 async def choices() -> list[Choice]:
-    """Models of an Ollama server on this machine, of providers whose key is set, and the echo
+    """Return the models of Ollama on this machine, of providers whose API key is set, and the echo
     model. No other server is asked.
     """
     models = [
@@ -39,8 +39,8 @@ async def choices() -> list[Choice]:
 
 
 def first_ready(found: list[Choice]) -> str | None:
-    """The first ready model of Ollama. Only these start without a choice: their conversations stay
-    on this machine.
+    """Return Ollama's first ready model. Only Ollama's models start without the user's choice,
+    because their conversations stay on this machine.
     """
     return next((c.key for c in found if c.is_ready and c.key.startswith("ollama:")), None)
 
@@ -54,7 +54,7 @@ def check_client(model: str) -> None:
     """
     try:
         wiring.check_package(model)
-    except ModelRefused as error:  # no message was refused: none is there yet
+    except ModelRefused as error:  # do not say that a message was refused: there is none yet
         raise ImportError(str(error)) from None
 
 

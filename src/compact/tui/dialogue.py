@@ -1,5 +1,5 @@
-"""One conversation of the chat. A message is stored before the model is asked, and an answer is
-kept however it ends.
+"""One conversation of the chat. A message is stored before the model is asked. An answer is kept
+even if it is stopped or fails.
 
 A note in the store holds the beginning of a running answer. After a crash it becomes an answer that
 was cut off.
@@ -33,41 +33,41 @@ class Dialogue:
         self.setup, self.ctx, self.model = setup, ctx, model
         self.following = Following(setup.settings.redactor())
         self.had_messages = len(ctx.history)
-        """Its messages when it was opened."""
+        """How many messages the session had when it was opened."""
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the newest message, notes aside, is the user's."""
+        """Whether the newest message that is not a note is the user's."""
         newest = self._newest()
         return newest is not None and speaker_of(self.ctx.history[newest]) == "person"
 
     @property
     def cut_off(self) -> int | None:
-        """The position of the newest message, if it is an answer that was cut off."""
+        """The newest message's position, if that message is an answer that was cut off."""
         newest = self._newest()
         is_whole = newest is None or CUT_OFF not in self.ctx.history[newest].metadata.tags
         return None if is_whole else newest
 
     def _newest(self) -> int | None:
-        """The position of the newest message that is no note."""
+        """Return the position of the newest message that is not a note."""
         history = self.ctx.history
         places = reversed(range(len(history)))
         return next((i for i in places if REMEMBERED not in history[i].metadata.tags), None)
 
     async def say(self, text: str) -> Message:
-        """Store a message of the user. It is durable on return."""
+        """Store a message of the user. It is durable when this returns."""
         return await self.ctx.aadd_message(role="user", content=text)
 
     async def remember(self, text: str) -> None:
-        """Add a note that stands in every prompt."""
+        """Add a note that every prompt contains."""
         metadata = MessageMetadata(tags=(REMEMBERED,))
         note = Message(role="user", content=text, metadata=metadata)
         added = await self.ctx.aadd_message(note)
         await asyncio.to_thread(self.ctx.pin, added)
 
     async def leave_out(self, position: int) -> None:
-        """Branch before an answer that was cut off. The answer stays on the old branch; later
-        settings and notes come along.
+        """Branch before an answer that was cut off. The answer stays on the old branch. Later
+        settings and notes are copied to the new one.
         """
         ctx = self.ctx
         notes = [message.text for message in ctx.history[position + 1 :]]
@@ -91,7 +91,7 @@ class Dialogue:
             ctx.unpin(place)
 
     async def answer(self) -> AsyncIterator[str]:
-        """The model's answer in pieces. An answer that stops early is kept and marked.
+        """Yield the model's answer in pieces. An answer that stops early is kept and marked.
 
         Raises:
             CompactError: as `ContextManager.astream`.
@@ -115,7 +115,7 @@ class Dialogue:
             await self._note("")
 
     async def compress(self, guidance: str) -> str:
-        """Compress now; returns the result in words.
+        """Compress now. Return the result in words.
 
         Raises:
             CompactError: as `ContextManager.compress_conversation`.
@@ -138,7 +138,7 @@ class Dialogue:
             await asyncio.to_thread(self.following.end, self.ctx)
 
     async def accept(self, proposal: CompressionProposal, texts: Mapping[str, str]) -> str:
-        """Apply a proposal with edited summaries; returns the result in words.
+        """Apply a proposal with edited summaries. Return the result in words.
 
         Raises:
             CompactError: as `ContextManager.accept`; SummaryRejected if a summary is refused.
@@ -149,7 +149,7 @@ class Dialogue:
         return plain_words.compressed(covered_by(self.ctx) - covered, freed)
 
     async def recovered(self) -> bool:
-        """Keep the beginning of an answer from before a crash; whether there was one."""
+        """Keep the beginning of an answer from before a crash. Return whether there was one."""
         notes = await asyncio.to_thread(self.ctx.store.notes, self.ctx.id)
         text = str(notes.get(PARTIAL, {}).get("text", ""))
         if not text:

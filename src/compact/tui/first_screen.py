@@ -1,4 +1,4 @@
-"""The screen without a model: it lists models, and says how to set one up."""
+"""The screen shown without a model. It lists models and says how to set one up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPACT_MODEL, or `model` in a settings file, names one for good."""
 
 
 class FirstScreen(Screen[str]):
-    """Returns the key of the chosen model."""
+    """Lets the user choose a model, and returns the model's key."""
 
     DEFAULT_CSS = """
     FirstScreen VerticalScroll { padding: 0 2; }
@@ -48,7 +48,7 @@ class FirstScreen(Screen[str]):
         self._choices, self._problem = choices, problem
 
     def compose(self) -> ComposeResult:
-        """The help, the models and an input for a key."""
+        """Yield the help, the models and an input for a key."""
         yield Label("compact · who are you going to talk to?", id="title", markup=False)
         yield Label(self._problem, id="problem", markup=False)
         with VerticalScroll():
@@ -72,7 +72,7 @@ class FirstScreen(Screen[str]):
         return [NO_OLLAMA]
 
     def on_key(self, event: events.Key) -> None:
-        """Typing while the list has the focus goes to the input."""
+        """Pass typed text to the input while the list has the focus."""
         box = self.query_one(Input)
         letter = (event.character or "").strip()
         if letter and event.is_printable and not box.has_focus:
@@ -82,12 +82,12 @@ class FirstScreen(Screen[str]):
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
-        """Return a model of the list."""
+        """Close the screen with the model chosen from the list."""
         self.dismiss(self._choices[event.option_index].key)
 
     @on(Input.Submitted)
     def name_one(self, event: Input.Submitted) -> None:
-        """Return a typed key, if it is valid."""
+        """Close the screen with the model key that the user typed, if it is valid."""
         try:
             wiring.chat_model(event.value.strip())
         except UnknownModel as error:

@@ -25,31 +25,31 @@ from compact.telemetry.event_privacy import redacted
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """Progress of a compression that the user waits for."""
+    """Describes the progress of a compression that the user waits for."""
 
     words: str
     done: float
-    """The share done, 0 to 1; below 0 if unchanged."""
+    """The share that is done, 0 to 1; below 0 if the share has not changed."""
     detail: str = ""
-    """A request to a model in this step."""
+    """Describes a request to a model in this step."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence for the user."""
+    """Holds a sentence for the user."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """Work in the background. Empty words end it."""
+    """Describes work in the background. Empty words mean that the work has ended."""
 
     words: str
 
 
 class Following:
-    """Follows the events while the session works.
+    """Turns the session's events into what the chat shows.
 
     A compression that the user waits for and a draft in the background raise the same events. The
     trigger decision before them tells which it is: the user waits until a prompt fits.
@@ -59,20 +59,20 @@ class Following:
         self._redactor = redactor
         self._waits = False
         self._before = (0, 0)
-        """Tokens of the prompt and messages in checkpoints, at `begin`."""
+        """The prompt's tokens, and how many messages checkpoints replaced, at `begin`."""
         self._compresses = False
-        """Whether there was a compression since `begin`."""
+        """Whether the session was compressed since `begin`."""
         self.stage = ""
-        """The stage that the user waits for."""
+        """The compression stage that the user waits for."""
         self._lock = threading.Lock()
 
     def begin(self, ctx: ContextManager) -> None:
-        """Work begins. The user waits for any compression from here on."""
+        """Note that work begins. From now on the user waits for any compression."""
         self._before = (ctx.window_use.used, covered_by(ctx))
         self._waits, self._compresses = True, False
 
     def take(self, event: Event) -> ProgressStep | Notice | Ahead | None:
-        """The display of an event, if it has one. Any thread may call it."""
+        """Return how to show an event; None if it is not shown. Any thread may call this."""
         with self._lock:
             return self._display(event)
 
@@ -90,7 +90,7 @@ class Following:
                 return ProgressStep(words, done)
             case StoryAsked() | ModelAskedAgain() if self._waits and self.stage:
                 return ProgressStep(self.stage, -1.0, self._sentence(event))
-            case StoryAsked() | PromptOverBudget():  # the user wrote no prompt here
+            case StoryAsked() | PromptOverBudget():  # the user did not write this prompt
                 return None
             case DraftMade():
                 return Ahead("")
@@ -100,7 +100,7 @@ class Following:
         return None
 
     def end(self, ctx: ContextManager) -> str:
-        """The compressions since `begin` in words, all checkpoints together; empty without one."""
+        """Describe all compressions since `begin` in one text; empty if there were none."""
         is_done, self._compresses = self._compresses, False
         self._waits, self.stage = False, ""
         if not is_done:
@@ -116,10 +116,10 @@ class Following:
 
 
 def covered_by(ctx: ContextManager) -> int:
-    """The number of messages behind the checkpoints in view."""
+    """Return how many messages the checkpoints in the prompt replace."""
     return sum(checkpoint.span.messages for checkpoint in ctx.checkpoints)
 
 
 def share_of(step: ProgressStep, before: float) -> float:
-    """The share done after a step; a step without a share keeps the last one."""
+    """Return the share done after a step. A step without a share keeps the previous one."""
     return before if step.done < 0 else min(1.0, step.done + 1 / (2 * len(STAGES)))

@@ -1,4 +1,4 @@
-"""Messages, checkpoints and search results in words. None of them can steer the terminal."""
+"""Put messages, checkpoints and search results into words that cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from compact.text.speakers import Speaker, speaker_of
 CUT_OFF = "cut off"
 """The tag of an answer that was cut off."""
 REMEMBERED = "remembered"
-"""The tag of a note by /remember: the model need not answer it."""
+"""The tag of a note made by /remember. The model need not answer it."""
 NAMES: Mapping[Speaker, str] = {"person": "You", "assistant": "Assistant", "injected": "Reminder"}
-"""Speaker → name."""
+"""Speaker → the name that is shown."""
 LINE, OF_TOOLS = 70, 200
-"""Characters of a one-line text, and of a tool result."""
+"""Most characters of a one-line text, and of a tool result."""
 
 
 def visible(text: str) -> str:
-    """The text without control characters; line ends and tabs stay."""
+    """Return the text without control characters. Line ends and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 def one_line(text: str, most: int = LINE) -> str:
-    """The beginning of a text on one line."""
+    """Return the beginning of a text on one line."""
     line = " ".join(visible(text[: 8 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def words_of(message: Message) -> str:
-    """The text of a message, with its tool calls and results."""
+    """Return the text of a message, with its tool calls and results."""
     return visible(render_text([message]).partition("\n")[2])
 
 
 def shown(message: Message) -> str:
-    """The text of a message in the transcript: whole for the user and the model, one line for
-    tools.
+    """Return a message's text for the transcript: the whole text for the user and the model, one
+    line for tools.
     """
     if speaker_of(message) in NAMES and message.text.strip():
         return message.text
@@ -50,7 +50,7 @@ def shown(message: Message) -> str:
 
 
 def heading(message: Message, position: int) -> str:
-    """The speaker, the number and the marks of a message."""
+    """Return a heading with a message's speaker, number and marks."""
     speaker = speaker_of(message)
     name = NAMES.get(speaker, speaker.capitalize())
     marks = [f"#{position}"]
@@ -60,14 +60,14 @@ def heading(message: Message, position: int) -> str:
 
 @dataclass(frozen=True)
 class ReadingPage:
-    """Texts under headings, for a page of their own."""
+    """Holds texts under headings, to be shown on a separate page."""
 
     title: str
     blocks: Sequence[tuple[str, str]]
 
 
 def history_page(history: SessionHistory, start: int, most: int) -> ReadingPage:
-    """Messages from a position on."""
+    """Build a page of messages, starting at a position."""
     stop = min(len(history), start + most)
     blocks = [
         (f"{heading(m, i)} · {time_of(m.timestamp)}", words_of(m))
@@ -81,7 +81,7 @@ def history_page(history: SessionHistory, start: int, most: int) -> ReadingPage:
 
 
 def checkpoints_page(checkpoints: Sequence[Checkpoint]) -> ReadingPage:
-    """The checkpoints in view with their summaries."""
+    """Build a page of the checkpoints in the prompt, with their summaries."""
     blocks = [(_about(n, each), _text_of(n, each)) for n, each in enumerate(checkpoints, 1)]
     nothing = [("There are none yet", "Nothing was compressed. /compact does it now.")]
     return ReadingPage("Checkpoints", blocks or nothing)
@@ -101,7 +101,7 @@ def _text_of(number: int, checkpoint: Checkpoint) -> str:
 
 
 def found_page(query: str, found: Sequence[Recalled]) -> ReadingPage:
-    """Search results, the best first."""
+    """Build a page of search results, the best first."""
     blocks = [
         (
             f"{NAMES.get('person' if each.role == 'user' else 'assistant', each.role)} "
@@ -114,5 +114,5 @@ def found_page(query: str, found: Sequence[Recalled]) -> ReadingPage:
 
 
 def time_of(at: datetime) -> str:
-    """A time in the local zone, for people."""
+    """Return a time in the local zone, for people."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M")

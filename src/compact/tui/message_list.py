@@ -1,4 +1,4 @@
-"""The transcript: a row for each message, and the program's own lines."""
+"""The transcript: a row for each message, and lines from the program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compact.tui.looks import heading, shown, visible
 
 
 class MessageRow(Vertical):
-    """A message. The model's words are drawn as Markdown, the user's as they are."""
+    """Shows a message. The model's words are drawn as Markdown, the user's words as they are."""
 
     DEFAULT_CSS = """
     MessageRow { height: auto; margin: 0 0 1 0; }
@@ -32,7 +32,7 @@ class MessageRow(Vertical):
         self._written: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """The heading and the text."""
+        """Yield the heading and the text."""
         kind = "heading" if self._is_markdown else "heading persons"
         yield Label(self._heading, markup=False, classes=kind)
         if self._is_markdown:
@@ -58,11 +58,11 @@ class MessageRow(Vertical):
 
 
 SHOWN = 40
-"""Messages shown when a session opens. More make the terminal slow."""
+"""How many messages to show when a session opens. More make the terminal slow."""
 
 
 class MessageList(VerticalScroll):
-    """The messages, the newest at the bottom."""
+    """Shows the messages, the newest at the bottom."""
 
     DEFAULT_CSS = """
     MessageList { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
@@ -97,7 +97,7 @@ class MessageList(VerticalScroll):
         return answer
 
     async def tell(self, words: str, kind: str = "note") -> None:
-        """Add a line of the program: a note, an error or a result."""
+        """Add a line from the program: a note, an error or a result."""
         await self._mount(Static(words, markup=False, classes=kind))
 
     async def _mount(self, row: MessageRow | Static) -> None:

@@ -1,4 +1,4 @@
-"""Opens the session of a chat with its model."""
+"""Open the session of a chat with its model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from compact.text.prompts import PromptParts
 from compact.tui.choices import check_client
 
 Write = Callable[[str, str], str]
-"""Writes a session (id, file); returns a line about it."""
+"""Writes the session with an id to a file, and returns a line about the result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatSetup:
-    """The store, settings and session of a chat."""
+    """Holds the store, the settings and the session of a chat."""
 
     store: SessionStore
     settings: CompactConfig
@@ -35,8 +35,8 @@ class ChatSetup:
 
 
 def model_of(setup: ChatSetup) -> str | None:
-    """The model to talk to: from the option, else the session's last one, else from the settings;
-    else None.
+    """Return the model to talk to: from the option, else the session's last model, else from the
+    settings, else None.
     """
     settings = setup.settings
     if settings.model is not None and settings.origin("model") == ARGUMENT:
@@ -49,8 +49,8 @@ def model_of(setup: ChatSetup) -> str | None:
 
 
 async def window_for(settings: CompactConfig, model: str) -> int | None:
-    """The window to open the session with: from the settings; None if the model's is known; else
-    from its server, or the default.
+    """Return the window to open the session with: from the settings; None if the model's window is
+    known; else from the model's server, or the default.
 
     Raises:
         UnknownModel: the key is wrong.

@@ -1,4 +1,4 @@
-"""A page of its own: history, checkpoints, search results, help."""
+"""A separate page for the history, checkpoints, search results or help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compact.tui.slash import COMMANDS
 
 
 class PageScreen(ModalScreen[None]):
-    """A title and texts under headings. Esc goes back."""
+    """Shows a title and texts under headings. Esc goes back."""
 
     DEFAULT_CSS = """
     PageScreen { align: center middle; }
@@ -35,7 +35,7 @@ class PageScreen(ModalScreen[None]):
         self._page = page
 
     def compose(self) -> ComposeResult:
-        """The title, the texts and the keys."""
+        """Yield the title, the texts and the keys."""
         yield Label(self._page.title, id="title", markup=False)
         with VerticalScroll(id="page"):
             for heading, text in self._page.blocks:
@@ -44,7 +44,7 @@ class PageScreen(ModalScreen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Let the arrows scroll."""
+        """Let the arrow keys scroll."""
         self.query_one("#page").focus()
 
     def action_dismiss_page(self) -> None:

@@ -1,4 +1,4 @@
-"""Errors in words, with what to do in the chat."""
+"""Put errors into words, and say what to do in the chat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compact.secrets.redactor import Redactor
 from compact.tui.looks import visible
 
 LONGEST = 600
-"""Characters of an error."""
+"""Most characters of an error text."""
 WAYS_HERE: Mapping[str, str] = {
     **WAYS,
     "limit": "Take a model with a larger window (/model KEY)",
@@ -18,11 +18,11 @@ WAYS_HERE: Mapping[str, str] = {
     "pins": "unpin messages (/pin off N)",
     "goals": "end goals (/goal done N)",
 }
-"""Remedies for content that cannot be shortened and does not fit, as chat commands."""
+"""Remedies, as chat commands, if content that cannot be shortened does not fit."""
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """An error in words, without secrets."""
+    """Describe an error in words, without secrets."""
     match error:
         case CannotFit():
             words = error.told(WAYS_HERE)

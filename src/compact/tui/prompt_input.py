@@ -19,7 +19,7 @@ from compact.tui.slash import SlashCommand
 
 
 class Completions(OptionList, can_focus=False):
-    """The list above the input. The input moves through it."""
+    """The list of commands above the input. The input moves the mark in this list."""
 
     DEFAULT_CSS = """
     Completions { height: auto; max-height: 8; border: none; padding: 0 1; display: none; }
@@ -49,13 +49,13 @@ class Completions(OptionList, can_focus=False):
 
 
 NEW_LINE = frozenset(("ctrl+j", "shift+enter", "alt+enter"))
-"""Keys for a new line. Not every terminal sends all of them."""
+"""Keys that begin a new line. Not every terminal sends all of them."""
 STEPS = {"up": -1, "down": 1}
 PLACEHOLDER, BLOCKED = "Say something, or / for commands", "Nothing can be written meanwhile"
 
 
 class PromptInput(TextArea):
-    """An input that grows with its text."""
+    """A text input that grows with its text."""
 
     DEFAULT_CSS = """
     PromptInput { height: auto; min-height: 3; max-height: 8; padding: 0 1; }
@@ -66,18 +66,18 @@ class PromptInput(TextArea):
 
     @dataclass
     class Submitted(Message):
-        """The user sent the text."""
+        """Posted when the user sends the text."""
 
         text: str
 
     @dataclass
     class Moved(Message):
-        """The user moves through the list of commands."""
+        """Posted when the user moves through the list of commands."""
 
         rows: int
 
     class Completed(Message):
-        """The user takes the marked command."""
+        """Posted when the user takes the marked command."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -87,7 +87,7 @@ class PromptInput(TextArea):
             placeholder=PLACEHOLDER,
         )
         self.is_offered = False
-        """Whether the list of commands is open: then the arrows move through it."""
+        """Whether the list of commands is open, so that the arrow keys move through the list."""
 
     def block(self, *, is_blocked: bool) -> None:
         """Block or unblock the input."""

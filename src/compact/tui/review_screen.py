@@ -1,4 +1,4 @@
-"""The review of a compression before it is applied: its summaries can be edited."""
+"""Review a compression before it is applied. Its summaries can be edited."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
         self._places = {each.id: n for n, each in enumerate(proposal.checkpoints)}
 
     def compose(self) -> ComposeResult:
-        """The sizes, the summaries and the two buttons."""
+        """Yield the sizes, the summaries and the two buttons."""
         proposal = self._proposal
         size = counted(len(proposal.messages), "message")
         what = f"{size}, {counted(proposal.freed, 'token')} freed"
@@ -76,7 +76,7 @@ class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
 
     @on(Button.Pressed, "#use")
     def action_use(self) -> None:
-        """Apply it with the edits."""
+        """Apply the compression with the edits."""
         changed = {}
         for each in self._proposal.checkpoints:
             if each.room:
@@ -92,5 +92,5 @@ class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
 
 
 def refused_because(error: Exception) -> str:
-    """The line above the summaries if one was rejected."""
+    """Return the line above the summaries if a summary was rejected."""
     return f"Not taken: {one_line(str(error), 300)}"

@@ -1,4 +1,4 @@
-"""The slash commands: their names, and which of them a text means."""
+"""The slash commands: their names, and how to find the command in a text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from compact.text.modes import ModeName
 
 
 class SlashCommand(NamedTuple):
-    """A command as help lists it."""
+    """Holds a command as help lists it."""
 
     name: str
     arguments: str
@@ -41,14 +41,14 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("retry", "", "Ask again for the answer that is missing"),
     SlashCommand("quit", "", "End; everything is kept"),
 )
-"""In the order of help."""
+"""All slash commands, in the order of help."""
 
 NAMES = tuple(command.name for command in COMMANDS)
 
 
 def command_in(text: str) -> tuple[str, str] | None:
-    """The command of a text and its argument; None for text to the model. A path such as `/usr/bin`
-    is text; so is anything after `//`.
+    """Return the command in a text and its argument; None for text to the model. A path such as
+    `/usr/bin` is text to the model, and so is anything that begins with `//`.
     """
     first, _, rest = text.strip().partition(" ")
     name = first[1:]
@@ -58,7 +58,7 @@ def command_in(text: str) -> tuple[str, str] | None:
 
 
 def text_to_model(text: str) -> str:
-    """The text to the model."""
+    """Return the text to send to the model: one of two leading slashes is removed."""
     return text[1:] if text.startswith("//") else text
 
 
@@ -69,11 +69,11 @@ KEEPS: Mapping[ModeName, str] = {
     "debugger": "Errors, how to reproduce them, attempts",
     "user": "What a file of your own says",
 }
-"""Mode → what summaries keep first."""
+"""Mode → what summaries keep with priority."""
 
 
 def completions(text: str) -> list[SlashCommand]:
-    """The commands, or modes, that begin with the text; none once it is complete."""
+    """Return the commands or modes that begin with the text; none if the text is complete."""
     if text.lower().startswith("/mode "):
         start = text[len("/mode ") :].strip().lower()
         return [

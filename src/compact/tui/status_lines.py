@@ -16,7 +16,7 @@ from compact.tui.looks import one_line
 
 
 class HeadLine(Static):
-    """The session, the model, the mode, and work in the background."""
+    """Shows the session, the model, the mode, and work in the background."""
 
     DEFAULT_CSS = """
     HeadLine { height: 1; background: $panel; color: $foreground; padding: 0 1; }
@@ -33,17 +33,17 @@ class HeadLine(Static):
         self.refresh()
 
     def aside(self, words: str) -> None:
-        """Show work in the background; empty words end it."""
+        """Show work in the background; empty words remove the display."""
         self._beside = words
         self.refresh()
 
     def keep(self, words: str) -> None:
-        """Set the words for times without background work."""
+        """Set the words to show while there is no background work."""
         self._kept = words
         self.refresh()
 
     def render(self) -> Content:
-        """The line."""
+        """Return the line."""
         first, *others = self._parts
         left = Content.assemble((first, "bold"), *(f" · {each}" for each in others))
         beside = self._beside or self._kept
@@ -58,7 +58,7 @@ HINT = "Esc cancels, and nothing changes"
 
 
 class Compressing(Vertical):
-    """The progress of a compression."""
+    """Shows the progress of a compression."""
 
     DEFAULT_CSS = """
     Compressing { height: auto; padding: 0 1; background: $boost; display: none; }
@@ -74,7 +74,7 @@ class Compressing(Vertical):
         self._done = 0.0
 
     def compose(self) -> ComposeResult:
-        """The stage, a bar and the current request."""
+        """Yield the stage, a bar and the current request."""
         yield Label(TITLE, id="stage", markup=False)
         yield ProgressBar(total=1.0, show_eta=False)
         yield Label(HINT, id="detail", markup=False)
@@ -94,7 +94,7 @@ class Compressing(Vertical):
 
 
 class BarPart(NamedTuple):
-    """A part of the window with its colour, and a mark for displays without colours."""
+    """A part of the window, its colour, and a mark for displays without colours."""
 
     name: str
     mark: str
@@ -109,15 +109,15 @@ PARTS = (
     BarPart("recent", "▓", "$warning"),
     BarPart("free", "░", "$foreground 40%"),
 )
-"""In the order of a prompt."""
+"""The parts of the window, in the order of a prompt."""
 
 
 LONG, SHORT = 20, 5
-"""Characters of a part's name, with and without enough room."""
+"""Most characters of a part's name, with and without enough room."""
 
 
 class WindowBar(Static):
-    """Two lines: the bar and its legend."""
+    """Shows two lines: the bar and its legend."""
 
     DEFAULT_CSS = """
     WindowBar { height: 2; padding: 0 1; }
@@ -133,7 +133,7 @@ class WindowBar(Static):
         self.refresh()
 
     def render(self) -> Content:
-        """The bar and the legend."""
+        """Return the bar and the legend."""
         if self._use is None:
             return Content("")
         width = max(1, self.content_size.width)
@@ -152,8 +152,8 @@ def _bar(use: WindowUse, width: int) -> Content:
 
 
 def cells_of(tokens: Sequence[int], width: int) -> list[int]:
-    """Cells of each part, together the width. A part with tokens gets at least one, as long as
-    there are enough.
+    """Return how many cells each part gets; together they fill the width. A part with tokens gets
+    at least one cell, as long as there are enough cells.
     """
     total = sum(tokens)
     if not total:
@@ -166,7 +166,7 @@ def cells_of(tokens: Sequence[int], width: int) -> list[int]:
 
 
 def _legend(use: WindowUse, width: int) -> Content:
-    """The legend, shortened to the width. The used share is always shown."""
+    """Return the legend, shortened to the width. The used share is always shown."""
     how, short = ("exact", "exact") if use.exact else ("estimated", "est.")
     share = f"{use.used * 100 // max(1, use.usable)} % of {use.usable:,}"
     for most, gap, exactness, left_out in (

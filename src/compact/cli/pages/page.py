@@ -16,13 +16,13 @@ from string import Template
 from typing import Any
 
 BEGINS = '<!doctype html>\n<html lang="en" data-page="compactctl view">'
-"""How every page begins. `is_page` recognizes pages by it."""
+"""How every page begins. `is_page` recognizes pages by this beginning."""
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters that could end the script element → their JSON escapes."""
 
 
 def page_html(data: Mapping[str, Any]) -> str:
-    """The page for the data of `session_data`."""
+    """Build the page for the data of `session_data`."""
     style = _part("view.css")
     script = f'"use strict";\n(() => {{\n{_part("view.js")}}})();\n'
     policy = (
@@ -40,7 +40,7 @@ def page_html(data: Mapping[str, Any]) -> str:
 
 
 def is_page(start: bytes) -> bool:
-    """Whether a file with this beginning is a page of compact."""
+    """Return whether a file with this beginning is a page of compact."""
     return start.startswith(BEGINS.encode())
 
 
@@ -55,5 +55,5 @@ def _digest(text: str) -> str:
 
 def _embedded(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    text = text.encode("utf-8", "replace").decode()  # half a character is no text
+    text = text.encode("utf-8", "replace").decode()  # replaces lone surrogates
     return text.translate({ord(character): escaped for character, escaped in _UNSAFE.items()})

@@ -1,8 +1,8 @@
 """The data of a session's page, as JSON values.
 
-Each message stands in the data once, by its position. The context is recorded only where it changed
-otherwise than by a following message: the page derives the others. A text made for a prompt, such
-as a stub for tool output, stands once in a list of its own.
+The data holds each message once, by position. A context is recorded only if it changed in another
+way than by a new message; the page derives all others. A text made for a prompt, such as a stub
+for tool output, is stored once in a separate list.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from compact.session.views.recalled_turns import KIND
 from compact.text.speakers import speaker_of
 
 MOST_LOOKS = 400
-"""The most contexts recorded beside those after compressions; the newest count."""
+"""Most contexts recorded in addition to those after compressions; the newest are kept."""
 VERSION = 1
 """The version of this data format."""
 
@@ -35,8 +35,8 @@ VERSION = 1
 def page_data(
     ctx: ContextManager, session: Session, *, redactor: Redactor | None, replayed: bool = False
 ) -> dict[str, Any]:
-    """The data of the open branch. Without a redactor, secrets stay in. `replayed` says that no
-    model was sent these prompts: the conversation comes from a file.
+    """Return the data of the open branch. Without a redactor, secrets stay in. `replayed` says that
+    the conversation comes from a file, so these prompts were never sent to a model.
     """
     entries = ctx.store.read(ctx.branch_id, 0, len(ctx.history))
     messages = [entry.message for entry in entries]
@@ -70,7 +70,7 @@ def page_data(
 
 def _session(session: Session) -> dict[str, Any]:
     return {
-        # imported messages: no model was sent the first prompts
+        # imported session: compact never sent its first messages to a model
         "imported": {"source", "format"} <= session.metadata.keys(),
         "id": session.id,
         "title": session.title,
@@ -95,7 +95,7 @@ def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict
 def _views(
     ctx: ContextManager, messages: Sequence[Message]
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """The recorded contexts, and the texts in them with their numbers."""
+    """Return the recorded contexts, and the texts in them with their numbers."""
     texts: dict[str, int] = {}
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
@@ -122,8 +122,8 @@ def _items(
     places: dict[str, int],
     texts: dict[str, int],
 ) -> Iterator[Any]:
-    """The messages of a context in order. A run of unchanged messages is `[first, last]`; anything
-    else is an item with its kind, text and tokens.
+    """Yield the messages of a context in order. A run of unchanged messages is `[first, last]`.
+    Any other message is an item with a kind, text and tokens.
     """
     run: list[int] = []
     for message in _with_system(context):
@@ -191,7 +191,7 @@ def _other_windows(ctx: ContextManager) -> list[int]:
 
 
 def _checkpoints(ctx: ContextManager, views: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The checkpoints of the recorded contexts and their ancestors, oldest span first."""
+    """Return the checkpoints of the recorded contexts and their ancestors, oldest span first."""
     stored = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
     names = [name for view in views for name in view["live"]]
     found: dict[str, Checkpoint] = {}

@@ -1,1 +1,1 @@
-"""An adapter for each provider's client, tokenizers and embedders."""
+"""Adapters for the providers' clients, tokenizers, and embedders."""

@@ -38,9 +38,9 @@ from compact.models.providers.vendor_server import (
 
 FORMAT = "anthropic"
 MAX_TOKENS = 4096
-"""Tokens of an answer without a limit of its own: the API demands a number."""
+"""Most tokens of an answer for which no limit is given. The API demands a limit."""
 OPENING = "[The conversation begins with the assistant.]"
-"""The first message of a conversation that the assistant begins: the API demands a user's."""
+"""Put before a conversation that the assistant begins: the API wants a user message first."""
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -48,11 +48,11 @@ _FINISH: Mapping[str, Finish] = {
     "tool_use": "tool_calls",
     "refusal": "refusal",
 }
-"""`pause_turn` is missing here: that turn goes on when the answer is sent back."""
+"""`pause_turn` is missing on purpose: the turn continues when the answer is sent back."""
 _FULL = "model_context_window_exceeded"
 _NOTHING_THERE = (404, 405, 501)
-"""HTTP statuses of a server without this path. Then it counts no tokens, and a model is looked up
-in the list of all models."""
+"""HTTP statuses that mean: this path does not exist. Such a server counts no tokens, and a model is
+looked up in the list of all models."""
 _WISHES: Mapping[str, Wish] = {
     "length": Wish(("max_tokens",), needed=True),
     "temperature": Wish(("temperature",)),
@@ -121,12 +121,12 @@ class AnthropicMessages(ServedModel):
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can do. A refusal of its server takes an ability back."""
+        """What the model can do. When its server refuses something, that ability is removed."""
         schemas = self._has_schemas and self._server.dialect.knows("schema")
         return Abilities(tools=True, schemas=schemas, counts=self._counts)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt by the server's count; None if it does not count."""
+        """Return the server's count of the prompt's tokens; None if the server does not count."""
         body = self._prompt(context)
         if not self._counts:
             return None
@@ -141,7 +141,7 @@ class AnthropicMessages(ServedModel):
         return tokens if isinstance(tokens, int) else None
 
     async def limits(self) -> Limits:
-        """The model's limits, as its server states them.
+        """Return the model's limits as its server states them.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -273,7 +273,7 @@ class StreamedBlocks:
 
 
 def _message(content: Sequence[Any]) -> Message:
-    """The answer as a message with a new id."""
+    """Return the answer as a message with a new id."""
     message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
     return message.model_copy(
         update={"id": clock_and_ids.new_id(), "timestamp": clock_and_ids.now()}
@@ -281,7 +281,7 @@ def _message(content: Sequence[Any]) -> Message:
 
 
 def _usage(said: object) -> Usage | None:
-    """Tokens of the whole prompt: the API counts cached and uncached ones apart."""
+    """Count the whole prompt. The API counts cached and uncached tokens separately."""
     if not isinstance(said, Mapping) or not is_tokens(fresh := said.get("input_tokens")):
         return None
     read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")
@@ -292,7 +292,7 @@ def _usage(said: object) -> Usage | None:
 def _system(
     field: str | Sequence[Mapping[str, Any]] | None, listed: Sequence[Mapping[str, Any]]
 ) -> str | list[Any]:
-    """The system field: the context's own system prompt, then system messages of the list."""
+    """Build the system field: the context's system prompt, then the list's system messages."""
     if isinstance(field, str) and not listed:
         return field
     contents = [field or "", *(message["content"] for message in listed)]
@@ -300,7 +300,7 @@ def _system(
 
 
 def _kept(message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The message as the API accepts it: role and content, no empty texts; None if it is empty."""
+    """Return role and content without empty texts, as the API demands; None if nothing is left."""
     content = message["content"]
     if not isinstance(content, str):
         content = _blocks(content)

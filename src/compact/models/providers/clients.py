@@ -1,4 +1,4 @@
-"""What the adapters share: packages that are imported when used, API keys and their addresses,
+"""Shared by the adapters: packages that are imported when used, API keys and their addresses,
 certificates, and one client for each event loop.
 """
 
@@ -57,8 +57,8 @@ def check_package(key: str) -> None:
 
 
 def unaskable(key: str) -> str:
-    """Why a model cannot be asked from here: its package or its API key is missing. Empty if it can
-    be asked. No request is sent.
+    """Return why a model cannot be asked: its package or its API key is missing. Empty if the model
+    can be asked. No request is sent.
     """
     named = parse_key(key)
     provider = PROVIDERS[named.provider]
@@ -84,7 +84,7 @@ def _missing(name: str, model: str) -> ModelRefused:
 
 
 def how_to_install(extra: str, package: str = "") -> str:
-    """The commands that install an extra or one package of it, by pip and in a clone of compact."""
+    """Return commands that install an extra or one of its packages, by pip and in a clone."""
     try:
         lines = requires("compactctl") or []
     except PackageNotFoundError:
@@ -96,20 +96,20 @@ def how_to_install(extra: str, package: str = "") -> str:
 
 
 def key_for(provider: str, address: str | None) -> str | None:
-    """The API key in the environment, for the server at an address.
+    """Return the API key in the environment for the server at an address.
 
-    The address None means the provider's default. The result is None if there is no key, if it
-    would travel over plain http, or if it is for another server (`belongs`).
+    The address None means the provider's default. The result is None if there is no key, if the key
+    would be sent unencrypted over http, or if the key belongs to another server (`belongs`).
     """
     key = os.environ.get(PROVIDERS[provider].key) or None
     return key if is_sealed(address) and belongs(provider, address) else None
 
 
 def belongs(provider: str, address: str | None) -> bool:
-    """Whether the API key in the environment is meant for the server at an address.
+    """Return whether the API key in the environment belongs to the server at an address.
 
-    It is meant for the address that the environment names beside the key, else for the provider's
-    own, and for servers on this machine.
+    The key belongs to the address that another variable gives, else to the provider's own address.
+    It also belongs to every server on this machine.
     """
     if address is None or is_here(address):
         return True
@@ -118,18 +118,18 @@ def belongs(provider: str, address: str | None) -> bool:
 
 
 def is_own(provider: str, address: str | None) -> bool:
-    """Whether an address is the provider's own. None stands for that one."""
+    """Return whether an address is the provider's own. None means the provider's own."""
     return address is None or _origin(address) == _origin(PROVIDERS[provider].own)
 
 
 def address_of(provider: str) -> str:
-    """The address of a provider's models whose keys name no server."""
+    """Return the address to use for a provider's model if the model's key names no server."""
     record = PROVIDERS[provider]
     return os.environ.get(record.address) or record.default or record.own
 
 
 def leads_to(key: ModelKey) -> str | None:
-    """The address that prompts go to, or that the model itself is loaded from; None for this
+    """Return the address that prompts go to, or that the model itself is loaded from; None for this
     machine.
     """
     if key.provider == "transformers":
@@ -143,7 +143,7 @@ def leads_to(key: ModelKey) -> str | None:
 
 
 def _origin(address: str) -> tuple[str, str, int | None] | None:
-    """Scheme, host and port; None if the text is no address."""
+    """Split an address into scheme, host and port; None if the text is not an address."""
     text = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(text)
@@ -154,12 +154,12 @@ def _origin(address: str) -> tuple[str, str, int | None] | None:
 
 
 def is_sealed(address: str | None) -> bool:
-    """Whether requests to an address are encrypted on the way, or never leave this machine."""
+    """Return whether requests to an address are encrypted or never leave this machine."""
     return address is None or address.lower().startswith("https://") or is_here(address)
 
 
 def is_here(address: str) -> bool:
-    """Whether the server at an address is on this machine."""
+    """Return whether the server at an address is on this machine."""
     host = (_origin(address) or ("", "", 0))[1]
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -170,15 +170,15 @@ def is_here(address: str) -> bool:
 
 
 def http_client(kind: Any) -> Any:  # noqa: ANN401 - of a package that may be missing
-    """The HTTP client of a vendor's package, trusting `certificates`. `kind` is its class."""
+    """Make an HTTP client that trusts `certificates`. `kind` is the vendor package's class."""
     library = kind.__base__.__module__.partition(".")[0]
     return kind(verify=certificates(library))
 
 
 def certificates(library: str) -> ssl.SSLContext:
-    """The certificates that an HTTP library trusts: `SSL_CERT_FILE`, `SSL_CERT_DIR` or its own.
+    """Load the certificates to trust: `SSL_CERT_FILE`, `SSL_CERT_DIR` or the library's own.
 
-    All clients share one context, as reading a list takes a tenth of a second.
+    All clients share one context, because reading the list takes a tenth of a second.
     """
     named = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     return _certificates(library, *named)
@@ -191,7 +191,7 @@ def _certificates(library: str, *_named: str | None) -> ssl.SSLContext:
 
 
 class LoopClients(Generic[Client]):
-    """One client for each running event loop, as asynchronous clients are bound to theirs.
+    """Keeps one client for each running event loop, because each client works in one loop only.
 
     A client is closed with its loop, with this object, or by `aclose`. The next use makes a new
     one.
@@ -206,7 +206,7 @@ class LoopClients(Generic[Client]):
         finalize(self, _abandon, self._open).atexit = False
 
     async def current(self) -> Client:
-        """The client of the running loop."""
+        """Return the client of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             client = self._make()

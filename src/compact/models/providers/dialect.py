@@ -1,4 +1,4 @@
-"""What one server does not take, learned from its refusals.
+"""Learn from a server's refusals what the server does not accept.
 
 Servers that speak the same API differ in the fields, the order of messages and the kinds of content
 that they accept, and few say so beforehand. A refusal teaches: from then on, `Dialect` names a
@@ -31,19 +31,19 @@ _UNKNOWN = regex(
     r"does(?: not|n't) support",
     re.IGNORECASE,
 )
-"""Words of refusals that find fault with a field itself and not with its value."""
+"""Words in a refusal which show that the field itself, not its value, is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A field of a request beside the prompt."""
+    """A field of a request, other than the prompt."""
 
     names: tuple[str, ...]
-    """Its possible names, in the order they are tried."""
+    """The field's possible names, in the order in which they are tried."""
     needed: bool = False
-    """Whether a request without it makes no sense."""
+    """Whether a request makes no sense without the field."""
     words: str = ""
-    """A pattern that finds it in refusals, beside its names."""
+    """A pattern, in addition to the names, that finds the field in refusals."""
 
 
 class Dialect:
@@ -54,11 +54,11 @@ class Dialect:
         self._tried = dict.fromkeys(wishes, 0)
 
     def knows(self, wish: str) -> bool:
-        """Whether a wish is still sent."""
+        """Return whether a wish is still sent."""
         return self._tried[wish] < len(self._wishes[wish].names)
 
     def written(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """The wishes as fields of a request; without those that the server refused."""
+        """Return the wishes as fields of a request, without those that the server refused."""
         return {self._name(wish): wanted[wish] for wish in wanted if self.knows(wish)}
 
     def learned(self, wanted: Mapping[str, Any], refusal: ModelRefused) -> bool:
@@ -100,7 +100,7 @@ class StrictTurns:
         """0: any order; 1: user and assistant take turns; 2: turns, and words only."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """The prompt in an order that the server accepts."""
+        """Return the prompt in an order that the server accepts."""
         field = "input" if "input" in prompt else "messages"
         if not self._strictness or not prompt.get(field):
             return dict(prompt)
@@ -132,26 +132,26 @@ _KNOWN = frozenset((*_TEXTS, "tool_use", "tool_result"))
 _HOLDERS = ("content", "output")
 """The fields that hold parts. A tool's result is a part that holds parts."""
 _MARKS = ("cache_control",)
-"""Fields of a part that are no content."""
+"""Fields of a part that are not content."""
 
 
 class UnsupportedParts:
     """Images, audio and other parts of messages that a server refuses.
 
-    A refused part stands in every later prompt too. If the last message holds it, the answer is
-    about it, so the refusal reaches the caller once. Later prompts, and earlier messages at once,
-    show a word in its place, and the session goes on. Of files, those of the newest message are
-    left out first, as no server says which file is broken.
+    Every later prompt would hold the refused part again. If the part is in the last message, the
+    refusal is raised to the caller once, since the answer would be about the part. After that, and
+    in earlier messages at once, a word replaces the part, and the session goes on. Files in the
+    newest message are left out first, as no server says which file is broken.
     """
 
     def __init__(self) -> None:
         self._kinds: set[str] = set()
         """Refused kinds of parts, as `ModelRefused.part` names them."""
         self._reported: set[str] = set()
-        """Digests of single parts whose refusal the caller knows."""
+        """Digests of single parts whose refusal was already raised to the caller."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """The prompt with words in place of refused parts."""
+        """Return the prompt with words in place of refused parts."""
         field = _field(prompt)
         if not (self._kinds or self._reported) or not prompt[field]:
             return dict(prompt)
@@ -198,7 +198,7 @@ def _kind(part: Body) -> str:
 
 
 def _is(part: Body, refused: str) -> bool:
-    """Whether a part is of the kind in `ModelRefused.part`."""
+    """Return whether a part is of the kind that `ModelRefused.part` named."""
     kind = _kind(part)
     match refused:
         case "media":
@@ -215,7 +215,7 @@ def _digest(part: Body) -> str:
 
 
 def _parts(message: Body) -> Iterator[Body]:
-    """The parts of a message, those inside tool results and Ollama's images included."""
+    """Yield a message's parts, including parts in tool results and Ollama's images."""
     for field in _HOLDERS:
         for part in message[field] if isinstance(message.get(field), list) else ():
             if isinstance(part, Mapping):
@@ -253,7 +253,7 @@ def _shown(part: object, is_left_out: Callable[[Body], bool], text_type: str) ->
 
 
 def _text_type(field: str, message: Body) -> str:
-    """The type of a text part in this message: the Responses API has names of its own."""
+    """Return the type of a text part in this message: the Responses API has names of its own."""
     if field != "input":
         return "text"
     return "output_text" if message.get("role") == "assistant" else "input_text"

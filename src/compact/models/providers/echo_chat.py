@@ -1,6 +1,6 @@
-"""A model that repeats what it was told, and states how large its prompt was.
+"""A model that repeats the user's words and states how large the prompt was.
 
-It needs no network and no weights. It is there to try out sessions, windows and compressions.
+It needs no network and no weights. Use it to try out sessions, windows and compressions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from compact.messages.sizes import size_in
 from compact.text.speakers import own_words_of, speaker_of
 
 WINDOW = 8_192
-"""Tokens of its window if its name is no size."""
+"""Window in tokens if the model's name is not a size."""
 QUOTED = 1_200
-"""Characters of a message that it repeats, at most."""
+"""At most this many characters of a message are repeated."""
 PAUSE = 0.01
 """Seconds between two words, so that an answer visibly grows."""
 LETTERS = 4
-"""Letters of a token, about. An answer with a limit is cut by them."""
+"""About how many letters a token has. Used to cut an answer that has a token limit."""
 
 
 class EchoChat:
@@ -37,7 +37,7 @@ class EchoChat:
         self._window = size_in(name) or WINDOW
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The answer, at once.
+        """Return the answer, at once.
 
         Raises:
             WrongLayer: `context` is no active context.
@@ -46,7 +46,7 @@ class EchoChat:
         return self._reply(sendable(context), ask)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """The answer, word by word.
+        """Yield the answer, word by word.
 
         Raises:
             As `complete`.
@@ -60,11 +60,11 @@ class EchoChat:
         yield Delta(reply=reply)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt by the session's own count."""
+        """Return the prompt's tokens as the session counted them."""
         return max(1, sendable(context).tokens)
 
     async def limits(self) -> Limits:
-        """The window in its name."""
+        """Return the window that the model's name gives."""
         return Limits(window=self._window)
 
     def _reply(self, context: ActiveContext, ask: Ask) -> Reply:
@@ -80,7 +80,7 @@ class EchoChat:
 
 
 def _answer(context: ActiveContext) -> str:
-    """The person's newest words, and the size of the prompt."""
+    """Answer with the user's newest words and the size of the prompt."""
     texts = [own_words_of(m) for m in context.messages if speaker_of(m) == "person"]
     words = next((text for text in reversed(texts) if text), "Nothing.")
     quoted = words if len(words) <= QUOTED else f"{words[:QUOTED].rstrip()} …"

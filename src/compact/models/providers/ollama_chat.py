@@ -38,7 +38,7 @@ from compact.models.providers.vendor_server import TIMEOUT, VendorServer
 FORMAT = "ollama"
 _PATH = "/api/chat"
 NUM_CTX = 4096
-"""Tokens of the window if nothing else is known: the least that a server sets up by itself."""
+"""Window in tokens if nothing else is known: the smallest that a server sets up by itself."""
 _BESIDE = ("format", "keep_alive", "think")
 """Options that are fields of the request, not options of the model."""
 _NO_TOOLS = "does not support tools"
@@ -114,8 +114,8 @@ class OllamaChat:
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can do. Whether it calls tools is known after `limits` or a first answer;
-        a refusal of its server takes that back.
+        """What the model can do. Whether it calls tools is known after `limits` or a first answer.
+        If the server refuses tools, the model no longer has that ability.
         """
         capabilities = self._shown.capabilities if self._shown else None
         tools = None if capabilities is None else "tools" in capabilities
@@ -158,12 +158,12 @@ class OllamaChat:
         raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """None: the server counts only what it answers."""
+        """Return None: the server reports token counts only with an answer."""
         sendable(context)
         return None
 
     async def limits(self) -> Limits:
-        """The window in the model's own file, and the one it was trained for.
+        """Return the window from the model's own file, and the window it was trained for.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -253,7 +253,7 @@ def _grown(said: dict[str, Any], piece: object) -> str:
 
 
 def _message(said: Mapping[str, Any]) -> Message:
-    """The answer as a message. It and its calls get new ids."""
+    """Return the answer as a message. The message and its tool calls get new ids."""
     raw = {field: value for field, value in said.items() if value not in (None, [], "")}
     raw |= {"role": "assistant", "content": said.get("content") or ""}
     made = clock_and_ids.new_id()
@@ -290,7 +290,7 @@ def _shown(answer: Mapping[str, Any]) -> _Shown:
 
 
 def ollama_client(kind: Any, url: str | None, api_key: str | None, timeout: float) -> Any:  # noqa: ANN401 - of a package that may be missing
-    """A client of the package `ollama`; `kind` is its class."""
+    """Make a client of the package `ollama`; `kind` is the client's class."""
     client = kind(host=url, timeout=timeout, verify=certificates("httpx"))
     headers = client._client.headers
     # The package sends OLLAMA_API_KEY to any address.
@@ -305,16 +305,16 @@ def ollama_client(kind: Any, url: str | None, api_key: str | None, timeout: floa
 PORT = 11434
 """The port that Ollama listens on by default."""
 MOST_BYTES = 4_000_000
-"""Bytes of a list of models, at most; a longer answer counts as none."""
+"""Longest list of models in bytes. A longer answer is treated as no list."""
 _EMBEDDERS = ("bert", "nomic-bert")
-"""Families of models that make vectors and no words."""
+"""Model families that only embed texts and do not write."""
 
 
 async def ollama_models(*, patience: float = 1.0) -> list[str] | None:
-    """The keys of the chat models of the Ollama server on this machine, the newest first.
+    """Return the keys of the chat models that Ollama has on this machine, newest first.
 
-    None if no server answers within `patience` seconds, or if `OLLAMA_HOST` names another machine:
-    no other machine is asked for models that the user did not name. The request needs no package.
+    Return None if no server answers within `patience` seconds, or if `OLLAMA_HOST` names another
+    machine. Other machines are never asked for a list. The request needs no package.
     """
     address = _base(address_of("ollama"))
     if not is_here(address):
@@ -328,7 +328,7 @@ async def ollama_models(*, patience: float = 1.0) -> list[str] | None:
 
 
 def _base(address: str) -> str:
-    """The address with Ollama's default scheme and port."""
+    """Return the address, with Ollama's default scheme and port added where missing."""
     text = address if "://" in address else f"http://{address}"
     parts = urlsplit(text.rstrip("/"))
     host = "127.0.0.1" if parts.hostname in (None, "0.0.0.0") else parts.hostname

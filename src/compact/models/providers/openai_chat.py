@@ -34,7 +34,7 @@ _FINISH: Mapping[str, Finish] = {
     "content_filter": "refusal",
 }
 _BLOCK_TEXTS = ("text", "summary", "data")
-"""Fields of a block of reasoning that arrive in pieces."""
+"""Fields of a reasoning block whose texts arrive in pieces."""
 _WISHES: Mapping[str, Wish] = {
     "temperature": Wish(("temperature",)),
     "stop": Wish(("stop",)),
@@ -75,12 +75,12 @@ class OpenAIChat(ServedModel):
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can do. Of other servers than OpenAI's, `limits` finds out more."""
+        """What the model can do. For servers other than OpenAI's, `limits` finds out more."""
         server = self._server
         return Abilities(schemas=server.enforces_schemas, counts=server.kind == LLAMA)
 
     async def limits(self) -> Limits:
-        """The model's limits, as its server states them. OpenAI itself states none.
+        """Return the model's limits as its server states them. OpenAI itself states none.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -88,7 +88,7 @@ class OpenAIChat(ServedModel):
         return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt by the server's count; None for all servers but llama.cpp."""
+        """Return llama.cpp's token count of the prompt; None for all other servers."""
         return await self._server.count(self._prompt(context))
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class OpenAIChat(ServedModel):
 
 
 def _message(said: Mapping[str, Any], answer_id: str) -> Message:
-    """The answer as a message with a new id, without empty fields."""
+    """Return the answer as a message with a new id, without empty fields."""
     raw = {key: x for key, x in said.items() if x not in (None, [], {})}
     raw["role"] = "assistant"
     raw["content"] = said.get("content")
@@ -179,7 +179,7 @@ class StreamedAnswer:
         self._head: dict[str, Any] = {}
         self._said: dict[str, str] = {"content": "", "refusal": ""}
         self._thought: dict[str, Any] = {}
-        """Reasoning by its field: a text, or a list of blocks."""
+        """Field name -> the reasoning in that field, as a text or a list of blocks."""
         self._calls: list[tuple[int, dict[str, Any]]] = []
         self._open: dict[int, dict[str, Any]] = {}
         """The unfinished calls, by the index that their pieces carry."""
@@ -235,7 +235,7 @@ class StreamedAnswer:
 
 
 def _grown(before: Any, piece: Any) -> Any:  # noqa: ANN401 - a text or blocks
-    """Reasoning so far with one more piece. Pieces of one block share its type and index."""
+    """Add a piece to the reasoning so far. Pieces of one block have the same type and index."""
     if not before or isinstance(piece, str):
         return (before or "") + piece if isinstance(piece, str) else list(piece)
     *blocks, last = before

@@ -63,11 +63,11 @@ class OpenAIResponses(ServedModel):
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can do. Of other servers than OpenAI's, `limits` finds out more."""
+        """What the model can do. For servers other than OpenAI's, `limits` finds out more."""
         return Abilities(schemas=self._server.enforces_schemas)
 
     async def limits(self) -> Limits:
-        """The model's limits, as its server states them. OpenAI itself states none.
+        """Return the model's limits as its server states them. OpenAI itself states none.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -75,7 +75,7 @@ class OpenAIResponses(ServedModel):
         return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
-        """None: no server counts the prompts of this API."""
+        """Return None: no server counts prompts for this API."""
         prompt_of(context, FORMAT)
         return None
 
@@ -148,7 +148,7 @@ class StreamedItems:
 
 
 def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Message:
-    """A single item as its own message; several as one message whose parts keep their items."""
+    """Build one message from an answer's items. If there are several, its parts keep them."""
     read = [format_named(FORMAT).parse(item, i) for i, item in enumerate(items)]
     if len(read) == 1:
         return read[0].model_copy(update={"id": clock_and_ids.new_id(), "reply_id": reply_id})

@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's APIs: requests, streams, and what it says of its models.
+"""A server that speaks OpenAI's APIs: requests, streams, and facts about the models.
 
 `openai_chat` and `openai_responses` ask through an `OpenAIServer`. Compatible servers add and leave
 out fields as they like.
@@ -25,7 +25,7 @@ LLAMA, LM_STUDIO = "llama.cpp", "LM Studio"
 ENFORCES = ("openai", LLAMA, "vllm")
 """Servers that make an answer follow a JSON schema."""
 _KINDS: Mapping[str, str] = {"llamacpp": LLAMA, "organization_owner": LM_STUDIO}
-"""The server's program, by what it writes as the owner of a model."""
+"""The owner that a server names for a model -> the server's program."""
 
 
 class OpenAIServer(VendorServer):
@@ -66,7 +66,7 @@ class OpenAIServer(VendorServer):
         return vendor.AsyncOpenAI(**settings, max_retries=0, http_client=http)
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """The prompt without control tokens in its texts. Only OpenAI itself reads them as text."""
+        """Return the prompt without control tokens. Only OpenAI itself reads them as plain text."""
         if is_own("openai", self._base_url):
             return dict(prompt)
         return {**all_defused(prompt), "model": self.name}
@@ -74,7 +74,7 @@ class OpenAIServer(VendorServer):
     # --- what it says of its models ---------------------------------------------------------------
 
     async def limits(self) -> Limits:
-        """What the server says of the model's limits; OpenAI itself says nothing.
+        """Return the model's limits as the server states them; OpenAI itself states none.
 
         Raises:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
@@ -95,7 +95,7 @@ class OpenAIServer(VendorServer):
         return limits
 
     async def count(self, prompt: Body) -> int | None:
-        """Tokens of a chat prompt by the server's count; None for all servers but llama.cpp."""
+        """Return llama.cpp's token count of a chat prompt; None for all other servers."""
         if self.kind is None:
             await self.limits()
         if self.kind != LLAMA:
@@ -120,7 +120,7 @@ class OpenAIServer(VendorServer):
 def client_settings(
     key: ModelKey, url: str | None, api_key: str | None, timeout: float
 ) -> dict[str, Any]:
-    """The arguments of OpenAI's clients, for a server at an address.
+    """Return the arguments of OpenAI's clients, for a server at an address.
 
     Raises:
         ModelRefused: the model is OpenAI's own, and there is no API key.

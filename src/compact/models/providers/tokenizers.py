@@ -31,10 +31,10 @@ from compact.secrets.redaction import without_credentials
 
 VOCABULARIES = ("o200k", "cl100k")
 CLAUDE_TYPICAL, CLAUDE_LARGEST = 1.15, 1.30
-"""Tokens of Claude for one of o200k: the typical ratio, and the one that counts (decision 001). A
+"""Claude tokens per o200k token: the typical ratio, and the one used (decision 001). A
 larger one undercounts less often and leaves more of a window unused."""
 CHUNK = 65_536
-"""Characters that are counted at once, about. Other threads wait meanwhile, 5 ms for each 64 KB;
+"""About how many characters are counted at once. Other threads wait 5 ms for each 64 KB;
 smaller slices cost more calls."""
 
 
@@ -57,8 +57,8 @@ class TiktokenEstimator:
         self._count = _vocabulary(self.name)
 
     def count(self, text: str) -> int:
-        """Tokens of the text. A lone surrogate counts as the replacement character it is sent
-        as.
+        """Return tokens of the text. A lone surrogate counts as the replacement character it is
+        sent as.
         """
         if len(text) <= CHUNK and text.isascii():
             return self._count(text)
@@ -71,7 +71,7 @@ class TiktokenEstimator:
 
     @staticmethod
     def lines(text: str) -> list[str]:
-        """The text in pieces whose counts add up to the count of the text.
+        """Return the text in pieces whose counts add up to the count of the text.
 
         Each line is a piece. A blank line and one that begins with a slash join the line before,
         as OpenAI's vocabularies have tokens across those line ends.
@@ -92,7 +92,7 @@ _SAME_COUNT = regex(r"[a-z](?= [a-z])|\n(?=[A-Za-z])")
 
 
 def slices(text: str) -> list[str]:
-    """The text in slices whose counts add up to the count of the text.
+    """Return the text in slices whose counts add up to the count of the text.
 
     All slices but the last have at least `CHUNK` characters. A text without a place to cut is one
     slice.
@@ -113,13 +113,13 @@ class ClaudeEstimator:
     exact = False
     is_pure = True
     margin = CLAUDE_LARGEST / CLAUDE_TYPICAL - 1
-    """The share by which the estimate lies above a typical count."""
+    """By which share the estimate is above a typical count."""
 
     def __init__(self) -> None:
         self._base = TiktokenEstimator("o200k")
 
     def count(self, text: str) -> int:
-        """Estimated tokens of the text, margin included."""
+        """Return estimated tokens of the text, margin included."""
         return math.ceil(self._base.count(text) * CLAUDE_LARGEST)
 
 
@@ -143,7 +143,7 @@ class NoopEstimator:
     margin = 0.33
 
     def count(self, text: str) -> int:
-        """Estimated tokens of the text, margin included."""
+        """Return estimated tokens of the text, margin included."""
         if text.isascii():
             return len(_PIECE.findall(text))
         size = len(text.encode("utf-8", "replace")) - len(text) + len(_RARE.findall(text))
@@ -199,8 +199,8 @@ class HuggingFaceEstimator:
         self._tokenizer = read
 
     def count(self, text: str) -> int:
-        """Tokens of the text. A lone surrogate counts as the replacement character it is sent
-        as.
+        """Return tokens of the text. A lone surrogate counts as the replacement character it is
+        sent as.
         """
         # Imported here, as most sessions count without such a file.
         from compact.messages.control_tokens import defused
@@ -243,7 +243,7 @@ NAMES = tuple(_KNOWN)
 def tokenizer(
     name: str,
 ) -> TiktokenEstimator | ClaudeEstimator | NoopEstimator | HuggingFaceEstimator:
-    """The tokenizer of a name, or of a `tokenizer.json`.
+    """Return the tokenizer of a name, or of a `tokenizer.json`.
 
     Raises:
         UnknownModel: there is no such tokenizer; the text names those there are, or the fault of
@@ -260,7 +260,7 @@ def tokenizer(
 
 
 def tokenizer_of_model(model: str) -> str:
-    """The name of the tokenizer of a model key such as `openai:gpt-4o`.
+    """Return the name of the tokenizer of a model key such as `openai:gpt-4o`.
 
     Raises:
         UnknownModel: the model is unknown. The text asks for the name of a tokenizer.

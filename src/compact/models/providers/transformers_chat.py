@@ -1,4 +1,4 @@
-"""A model in this process, by the package `transformers`: from a folder, or by name.
+"""Runs a model in this process with the package `transformers`, from a folder or by name.
 
 The model's own chat template writes the prompt; a model without one gets plain text. Text of a
 message never becomes a control token, even if it spells one. A worker thread generates one answer
@@ -31,11 +31,11 @@ from compact.models.providers.clients import how_to_install
 from compact.models.providers.failures import mapped
 
 _WINDOWS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-"""Names of the window in configurations."""
+"""Names that model configurations use for the window."""
 _NEAR = 32
-"""Tokens that are decoded again with each new one, at least."""
+"""At least this many tokens are decoded again with each new token."""
 _MOST = 10_000_000
-"""A tokenizer without a known window gives a number far above this."""
+"""A tokenizer that knows no window gives a number far above this one."""
 
 
 class TransformersChat:
@@ -102,13 +102,13 @@ class TransformersChat:
         yield Delta(reply=reply)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Tokens of the prompt by the model's own tokenizer; an exact count."""
+        """Return the prompt's exact token count by the model's own tokenizer."""
         self._refuse_tools(sendable(context))
         with mapped(self.name):
             return len(await asyncio.to_thread(self._ids, context))
 
     async def limits(self) -> Limits:
-        """The window in the model's configuration."""
+        """Return the window that the model's configuration gives."""
         with mapped(self.name):
             window = await asyncio.to_thread(lambda: self._window)
         return Limits(window=window, trained=window)
@@ -120,7 +120,7 @@ class TransformersChat:
     # --- asking -----------------------------------------------------------------------------------
 
     async def _fitting(self, context: ActiveContext, ask: Ask) -> tuple[list[int], int]:
-        """The prompt's tokens, and how many tokens the answer may have."""
+        """Return the prompt's tokens, and how many tokens the answer may have."""
         self._refuse_tools(sendable(context))
         with mapped(self.name):
             ids, window = await asyncio.to_thread(lambda: (self._ids(context), self._window))
@@ -138,7 +138,7 @@ class TransformersChat:
         return ids, most if self._two_parts else min(most, window - len(ids))
 
     async def _before(self, deadline: float, pieces: asyncio.Queue[str | None]) -> str | None:
-        """The next piece of the answer; None after the last."""
+        """Return the next piece of the answer; None after the last one."""
         try:
             # not `wait_for`: on Python 3.11 it loses a cancellation that meets a piece already here
             async with asyncio.timeout_at(deadline):
@@ -155,7 +155,7 @@ class TransformersChat:
     # --- the prompt -------------------------------------------------------------------------------
 
     def _ids(self, context: ActiveContext) -> list[int]:
-        """The prompt as tokens. Texts of messages never give a control token."""
+        """Return the prompt as tokens. Text of a message never becomes a control token."""
         with self._reading:
             tokenizer = self._tokenizer
             if not tokenizer.chat_template:
@@ -194,7 +194,7 @@ class TransformersChat:
 
     @property
     def _two_parts(self) -> bool:
-        """Whether prompt and answer have a window each: an encoder and a decoder do."""
+        """Return whether prompt and answer have separate windows, as in encoder-decoders."""
         return bool(self._config.is_encoder_decoder)
 
     @cached_property
@@ -215,7 +215,7 @@ class TransformersChat:
         stop: Event,
         put: Callable[[str], None],
     ) -> Reply:
-        """Generate an answer. `wanted` is the most tokens, and how they are drawn."""
+        """Generate an answer. `wanted` gives the token limit and the sampling settings."""
         most, sampling = wanted
         model, decoder = self._model
         torch, transformers = map(importlib.import_module, ("torch", "transformers"))
@@ -269,18 +269,18 @@ class TransformersChat:
 
 
 class _TextStreamer:
-    """Takes a model's tokens and hands on their text in whole characters."""
+    """Receives a model's tokens and emits their text in whole characters."""
 
     def __init__(self, decoder: Any, put: Callable[[str], None]) -> None:  # noqa: ANN401 - as below
         self.text = ""
         self._decoder, self._put = decoder, put
         self._near: list[int] = []
-        """The newest tokens, decoded together: a token may change the text before it."""
+        """The newest tokens, decoded together since a token may change the text before it."""
         self._shown = 0
         self._started = False
 
     def put(self, tokens: Any) -> None:  # noqa: ANN401 - a tensor of a package that may be missing
-        """Take the next tokens; the first ones are the prompt's."""
+        """Receive the next tokens; the first ones belong to the prompt."""
         if not self._started:
             self._started = True
             return
@@ -293,7 +293,7 @@ class _TextStreamer:
             self._shown = len(self._read())
 
     def end(self) -> None:
-        """Hand on the rest of the text."""
+        """Emit the text that is still buffered."""
         self._say(self._read())
 
     def _read(self) -> str:
@@ -307,7 +307,7 @@ class _TextStreamer:
 
 
 def _chat(context: ActiveContext) -> list[dict[str, Any]]:
-    """The prompt for chat templates: contents are texts, arguments are objects."""
+    """Return the prompt for a chat template: contents are texts, tool arguments are objects."""
     prompt = [_plain(plainly(message)) for message in prompt_of(context)]
     if context.system is None:
         return prompt

@@ -1,4 +1,4 @@
-"""Servers that are asked through their vendors' asynchronous clients, and the models behind them.
+"""Servers reached through their vendors' asynchronous clients, and the models behind them.
 
 The client only carries the requests. It does not try again (`fallback_model` does), and it does not
 parse: answers are read as plain JSON. `_sent` and `_pieces` are written for the clients of OpenAI
@@ -25,14 +25,14 @@ from compact.models.providers.dialect import Body, Dialect, StrictTurns, Unsuppo
 from compact.models.providers.failures import ErrorInAnswer, mapped, reading
 
 TIMEOUT = 600.0
-"""Seconds that one answer may take."""
+"""Longest time for one answer, in seconds."""
 
 
 class VendorServer(ABC):
     """A server with one model.
 
     `model` is the model's key, for errors. `vendor` is the client's package. `dialect` holds the
-    fields of a request beside the prompt.
+    other fields of a request than the prompt.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class VendorServer(ABC):
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Send a prompt and yield the events of the answer.
 
-        All events share the time limit of one answer. `waited` is how many seconds of it are used
-        up already.
+        All events share the time limit of one answer. `waited` seconds of that time are already
+        spent.
 
         Raises:
             As `post`, before the first event or at any later one.
@@ -176,7 +176,7 @@ class AnswerInPieces(Protocol):
 
 
 class ServedModel(ABC):
-    """A model behind a vendor's API: what is the same for OpenAI's APIs and Anthropic's."""
+    """A model behind a vendor's API. Holds what OpenAI's and Anthropic's APIs have in common."""
 
     _path: ClassVar[str]
     _server: VendorServer
@@ -220,19 +220,19 @@ class ServedModel(ABC):
         await self._server.aclose()
 
     _streaming_wishes: ClassVar[Body] = {}
-    """What is asked of a stream only."""
+    """Extra request fields that only streamed requests carry."""
 
     @abstractmethod
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        """The prompt's fields of a request."""
+        """Return the request fields that hold the prompt."""
 
     @abstractmethod
     def _wishes(self, ask: Ask) -> dict[str, Any]:
-        """The other fields of a request, by the names of the API's wishes."""
+        """Return the request's other fields, by the names of the API's wishes."""
 
     @abstractmethod
     def _answer_in_pieces(self) -> AnswerInPieces:
-        """An answer without any event yet."""
+        """Return an empty answer to which events can be added."""
 
     @abstractmethod
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
@@ -240,9 +240,9 @@ class ServedModel(ABC):
 
 
 def row_of(rows: object, name: str) -> Mapping[str, Any]:
-    """The row of a model in a server's list; empty if there is none.
+    """Return a model's row in a server's list; empty if there is none.
 
-    The only row of a list counts whatever its name, as servers of one model name it freely.
+    A list with only one row matches any name, since such a server may name its model freely.
     """
     listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     named = [row for row in listed if row.get("id") == name]
@@ -250,6 +250,6 @@ def row_of(rows: object, name: str) -> Mapping[str, Any]:
 
 
 def number(places: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int | None:
-    """The first positive integer among fields of these names. Names come before places."""
+    """Return the first positive integer in fields of these names, trying the names in order."""
     values = (place.get(name) for name in names for place in places)
     return next((value for value in values if type(value) is int and value > 0), None)

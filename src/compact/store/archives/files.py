@@ -20,14 +20,14 @@ from compact.messages.messages import Message
 from compact.patterns import regex
 
 EVENTS = "events.jsonl"
-"""The file of events."""
+"""Name of the file with the events."""
 LONGEST_NAME = 100
-"""Characters of a session id in its folder's name; file names have at most 255 bytes."""
+"""Most characters of a session id in a folder name; file names have at most 255 bytes."""
 _PLAIN = regex(r"[a-z0-9][a-z0-9._-]*")
 _NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl")
 _OURS = ("transcript-pre-compact-", "summary-", EVENTS, ".compact-")
 _ENDINGS = (".jsonl", ".json", ".tmp")
-"""Prefixes and suffixes of our files, including those a crash left half written."""
+"""How names of our files begin and end, including files that a crash left half written."""
 
 
 class FileStorage:
@@ -42,7 +42,7 @@ class FileStorage:
         self.folder = Path(folder)
 
     def place_of(self, session_id: str) -> str:
-        """The folder of a session, whether it exists or not."""
+        """Return the folder of a session, whether or not the folder exists."""
         return str(self.folder / folder_name(session_id))
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
@@ -59,7 +59,7 @@ class FileStorage:
         raise AssertionError("numbers never end")
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Store a compression's summary, replacing one of that number; returns the path."""
+        """Store a compression's summary, replacing one with that number. Return the path."""
         with self._folder_of(session_id) as folder:
             path = folder / summary_name(step)
             write_whole(path, summary_line(session_id, step, summary))
@@ -88,7 +88,7 @@ class FileStorage:
 
 
 def copies_in(folder: Path) -> list[Path]:
-    """The files that `FileStorage` wrote into a session's folder, whole or not."""
+    """Return the files that `FileStorage` wrote into a session's folder, complete or not."""
     try:
         every = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -97,8 +97,8 @@ def copies_in(folder: Path) -> list[Path]:
 
 
 def discard_copies(folder: Path) -> None:
-    """Remove what `FileStorage` wrote into a session's folder, and the folder where it is empty
-    then.
+    """Remove what `FileStorage` wrote into a session's folder. Remove the folder too if nothing
+    else is in it.
 
     Raises:
         OSError: something cannot be removed.
@@ -111,9 +111,9 @@ def discard_copies(folder: Path) -> None:
 
 
 def folder_name(session_id: str) -> str:
-    """A session id as a folder name: the id itself, where it consists of small letters, digits,
-    `.`, `_` and `-`. Other ids are shortened and made unique by a digest, also on file systems that
-    ignore case.
+    """Turn a session id into a folder name. An id of small letters, digits, `.`, `_` and `-` is
+    used as it is. Other ids are shortened and get a digest, so that names are unique even on file
+    systems that ignore case.
     """
     if _PLAIN.fullmatch(session_id) and len(session_id) <= LONGEST_NAME:
         return session_id
@@ -126,29 +126,29 @@ def folder_name(session_id: str) -> str:
 
 
 def transcript_name(number: int) -> str:
-    """File name of the history before a compression, counted from 1."""
+    """Return the file name for the history before a compression; numbers count from 1."""
     return f"transcript-pre-compact-{number:03}.jsonl"
 
 
 def summary_name(step: int) -> str:
-    """File name of a compression's summary, counted from 1."""
+    """Return the file name for a compression's summary; numbers count from 1."""
     return f"summary-{step:03}.json"
 
 
 def transcript_lines(messages: Sequence[Message]) -> bytes:
-    """Messages as JSON Lines, in their provider's format, which the command line reads."""
+    """Write messages as JSON Lines in their provider's format. The command line can read it."""
     formats = (message.wire_format for message in messages)
     wire = format_named(next(filter(None, formats), "chat_completions"))
     return b"".join(_json(record) + b"\n" for record in wire.render(messages))
 
 
 def summary_line(session_id: str, step: int, text: str) -> bytes:
-    """A summary as a JSON object."""
+    """Return a summary as a line with a JSON object."""
     return _json({"session_id": session_id, "step": step, "summary": text}) + b"\n"
 
 
 def event_line(event: Event) -> bytes:
-    """An event as a line of JSON."""
+    """Return an event as a line of JSON."""
     return _json(event.as_dict()) + b"\n"
 
 

@@ -1,7 +1,7 @@
 """The two files of an archived session: names, writing, checksums.
 
-`YYYY/MM/NAME.json` describes it, for people and `jq`. `NAME.originals.zst` holds every row. A name
-ends with the start of the originals' checksum: different content has a different name, so nothing
+`YYYY/MM/NAME.json` describes the session. `NAME.originals.zst` holds every row of it. A name
+ends with the start of the originals' checksum. Different content has a different name, so nothing
 is overwritten by other content.
 """
 
@@ -25,23 +25,23 @@ VERSION = 1
 DESCRIPTION, ORIGINALS = ".json", ".originals.zst"
 """Suffixes of the two files."""
 _LONGEST = 60
-"""Characters of a session id in a name."""
+"""Most characters of a session id in a name."""
 _NOT_NAMED = regex(r"[^A-Za-z0-9._-]+")
 
 
 def name_for(session_id: str, ended: datetime, originals: bytes) -> str:
-    """The name of a session's files, without suffix."""
+    """Return the name of a session's files, without suffix."""
     at = ended if ended.tzinfo is None else ended.astimezone(UTC)
     shown = _NOT_NAMED.sub("-", session_id)[:_LONGEST].strip("-.") or "conversation"
     return f"{at:%Y}/{at:%m}/{shown}-{sha256(originals).hexdigest()[:16]}"
 
 
 def check_free(blobs: BlobStore, name: str) -> None:
-    """Check that files of this name may be written and removed. Another store's, sealed by another
-    key, may not.
+    """Check that files with this name may be written and removed. Files of another store, which
+    are encrypted with another key, may not.
 
     Raises:
-        StoreFailed: they cannot be read with this key, or at all.
+        StoreFailed: existing files cannot be read with this key, or not at all.
     """
     for each in both(name):
         with suppress(FileNotFoundError, StoreDamaged):
@@ -51,12 +51,12 @@ def check_free(blobs: BlobStore, name: str) -> None:
 def keep(
     blobs: BlobStore, name: str, description: Mapping[str, Any], originals: bytes
 ) -> tuple[bytes, bytes]:
-    """Write both files, replacing those of an earlier attempt; returns the checksums of description
-    and originals.
+    """Write both files, replacing those of an earlier attempt. Return the checksums of the
+    description and the originals.
 
     Raises:
-        StoreFailed: they cannot be written, or read back as written.
-        Superseded: another process removed them meanwhile, as left behind.
+        StoreFailed: the files cannot be written, or differ when read back.
+        Superseded: another process took the files for abandoned ones and removed them.
     """
     data = (json.dumps(description, indent=2, ensure_ascii=False) + "\n").encode(
         "utf-8", "backslashreplace"
@@ -79,12 +79,12 @@ def keep(
 def _keep(blobs: BlobStore, name: str, data: bytes) -> None:
     try:
         blobs.put(name, data)
-    except FileExistsError:  # its writer may have died before the sync
+    except FileExistsError:  # the process that wrote it may have died before the sync
         blobs.put(name, data, replaces=True)
 
 
 def describes(blobs: BlobStore, name: str, originals: bytes) -> bool:
-    """Whether a description of originals with this checksum exists.
+    """Return whether there is a description of originals with this checksum.
 
     Raises:
         StoreFailed: that cannot be determined.
@@ -100,7 +100,7 @@ def describes(blobs: BlobStore, name: str, originals: bytes) -> bool:
 
 
 def originals_at(blobs: BlobStore, name: str, expected: bytes) -> bytes:
-    """The originals' bytes.
+    """Return the originals' bytes.
 
     Raises:
         FileNotFoundError: no such file.
@@ -115,7 +115,7 @@ def originals_at(blobs: BlobStore, name: str, expected: bytes) -> bytes:
 
 
 def faults(blobs: BlobStore, name: str, description: bytes, originals: bytes) -> list[str]:
-    """Defects of the two files, given their checksums."""
+    """Return the defects of the two files, given their checksums."""
     lines = []
     for ending, expected in ((DESCRIPTION, description), (ORIGINALS, originals)):
         file = PurePosixPath(name + ending).name
@@ -130,7 +130,7 @@ def faults(blobs: BlobStore, name: str, description: bytes, originals: bytes) ->
 
 
 def discard(blobs: BlobStore, name: str) -> None:
-    """Remove both files, where they exist.
+    """Remove both files, if they exist.
 
     Raises:
         StoreFailed: they cannot be removed.
@@ -140,5 +140,5 @@ def discard(blobs: BlobStore, name: str) -> None:
 
 
 def both(name: str) -> list[str]:
-    """The names of the two files."""
+    """Return the names of the two files."""
     return [name + ending for ending in (DESCRIPTION, ORIGINALS)]

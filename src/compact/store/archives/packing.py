@@ -1,4 +1,4 @@
-"""Rows of a database as one compressed file, and back, without loss.
+"""Pack rows of a database into one compressed file, and unpack them, without loss.
 
 The file is compressed lines of JSON. First comes the schema, then for each table its name and
 columns, followed by its rows as arrays, and last the row count of each table. `zstd -dc FILE | jq
@@ -23,7 +23,7 @@ VERSION = 2
 LEVEL = 9
 """Compression level. Higher ones take twice the time and save a few percent."""
 BATCH = 500
-"""Rows read at once."""
+"""How many rows to read at once."""
 
 Cells = tuple[Any, ...]
 
@@ -33,7 +33,7 @@ class Unpackable(Exception):
 
 
 class PackedTable(NamedTuple):
-    """Rows of a table."""
+    """Holds rows of one table."""
 
     name: str
     columns: tuple[str, ...]
@@ -41,7 +41,7 @@ class PackedTable(NamedTuple):
 
 
 def packed(session_id: str | bytes, tables: Iterable[PackedTable]) -> bytes:
-    """The tables as a file's content. Equal tables give equal bytes."""
+    """Return the content of a file with these tables. Equal tables give equal bytes."""
     import zstandard  # loaded on demand
 
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj()
@@ -59,10 +59,10 @@ def packed(session_id: str | bytes, tables: Iterable[PackedTable]) -> bytes:
 
 
 def unpacked(data: bytes) -> Iterator[PackedTable]:
-    """The tables of a file, in batches of rows: a table may come several times.
+    """Yield the tables of a file in batches of rows. One table may come several times.
 
     Raises:
-        Unpackable: it is not such a file, or is of a newer version, or incomplete.
+        Unpackable: the data is not a packed file, is incomplete, or is of a newer version.
     """
     import zstandard
 
@@ -108,12 +108,12 @@ def _tables(lines: Iterator[Any]) -> Iterator[PackedTable]:
 
 
 def line_of(row: Sequence[Any]) -> bytes:
-    """A row as a line."""
+    """Return a row as a line of JSON."""
     return _line(list(map(_cell, row)))
 
 
 def fingerprint(rows: Iterable[Cells]) -> bytes:
-    """A checksum over rows."""
+    """Return a checksum over rows."""
     digest = sha256()
     for row in rows:
         digest.update(line_of(row))

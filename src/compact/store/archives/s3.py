@@ -1,8 +1,8 @@
 """`S3Storage`: archives as objects of S3 or a compatible service (extra `s3`).
 
-With a KMS key each object is encrypted here, before sending, by its own data key. KMS makes the
-data key; beside the text it is stored only encrypted by KMS. Reading the bucket without the right
-to use the KMS key reveals nothing.
+With a KMS key each object is encrypted here, before it is sent, with its own data key. KMS makes
+the data key, and only its encrypted form is stored with the text. Someone who can read the bucket
+but may not use the KMS key learns nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class S3Storage:
         raise AssertionError("numbers never end")
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Store a compression's summary by its number; returns the address."""
+        """Store a compression's summary under its number. Return the address."""
         key = self._key(session_id, files.summary_name(step))
         return self._kept(key, files.summary_line(session_id, step, summary))
 
@@ -70,7 +70,7 @@ class S3Storage:
         return self._kept(key, files.event_line(event))
 
     def forget(self, session_id: str) -> int:
-        """Delete everything of a session; returns the number of objects. A versioned bucket keeps
+        """Delete all objects of a session. Return how many they were. A versioned bucket keeps
         old versions until its own rules remove them.
 
         Raises:
@@ -83,10 +83,10 @@ class S3Storage:
         return removed
 
     def read(self, address: str) -> bytes:
-        """The content at an address, decrypted where it was encrypted here.
+        """Return the content at an address, decrypted if it was encrypted here.
 
         Raises:
-            StoreFailed: it cannot be read, or was altered.
+            StoreFailed: the object cannot be read, or was altered.
         """
         key = address.removeprefix(self._bucket.address(""))
         try:
@@ -103,6 +103,6 @@ class S3Storage:
         return self._blobs.address(key)
 
     def _last(self, session_id: str) -> int:
-        """The newest transcript's number; 0 for none."""
+        """Return the newest transcript's number; 0 if there is none."""
         numbers = map(_NUMBER.search, self._bucket.names(self._key(session_id, "transcript-")))
         return max((int(match[1]) for match in numbers if match), default=0)

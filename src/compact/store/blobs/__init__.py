@@ -1,1 +1,1 @@
-"""Files under names, in a folder or a bucket, sealed where there is a key."""
+"""Keep files under names in a folder or a bucket. With a key, files are encrypted."""

@@ -15,7 +15,7 @@ S3 = "s3://"
 
 
 def bucket_of(address: str) -> tuple[str, str]:
-    """The bucket and the prefix of an address.
+    """Split an address into bucket and prefix.
 
     Raises:
         InvalidArgument: the address names no bucket.
@@ -36,7 +36,7 @@ class ArchivePlaces:
         self._open: dict[tuple[str, str | None], BlobStore] = {}
 
     def at(self, place: str, kms_key: str | None = None) -> BlobStore:
-        """The files at a place.
+        """Return the `BlobStore` for a place.
 
         Raises:
             InvalidArgument: the address names no bucket.
@@ -77,7 +77,7 @@ class FolderBlobs:
             raise _cannot(path.parent, "be written", error) from error
 
     def get(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         path = self._path(name)
         try:
             return path.read_bytes()
@@ -97,7 +97,7 @@ class FolderBlobs:
             sync_folder(path.parent)
 
     def address(self, name: str) -> str:
-        """The file's path."""
+        """Return the file's path."""
         return str(self._path(name))
 
     def _path(self, name: str) -> Path:

@@ -9,8 +9,8 @@ from typing import Any
 from compact.errors import StoreFailed
 
 PART_BYTES = 8 * 1024 * 1024
-"""Bytes of a part; larger objects are sent in several. S3's minimum is 5 MiB, except for the last
-part."""
+"""Size of a part in bytes. Larger objects are sent in several parts. S3 demands at least 5 MiB,
+except for the last part."""
 SECONDS = {"connect_timeout": 10, "read_timeout": 60}
 """Time limits of a request. The caller may hold a database lock."""
 ATTEMPTS = 3
@@ -31,12 +31,12 @@ _ADVICE: Mapping[str, str] = {
     "NoCredentialsError": "Give boto3 credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE, a role)",
     "NoRegionError": "Name the bucket's region (AWS_DEFAULT_REGION)",
 }
-"""Advice by S3's code or the name of boto3's exception."""
+"""S3's code or the name of boto3's exception → advice for the user."""
 _OTHERWISE = "Check the network and the service, then try again; nothing was removed"
 
 
 def client(service: str, **settings: object) -> Any:  # noqa: ANN401 - boto3 has no types
-    """A client of boto3, which finds credentials, region and endpoint in its usual places.
+    """Return a client of boto3, which finds credentials, region and endpoint in its usual places.
     `settings` are its keyword arguments.
 
     Raises:
@@ -66,7 +66,7 @@ def translating(address: str) -> Iterator[None]:
 
 
 def _code(error: Exception) -> str:
-    """S3's code; empty for other errors."""
+    """Return S3's error code; empty for other errors."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
@@ -96,7 +96,7 @@ class S3Blobs:
                 raise FileExistsError(self.address(name)) from None
 
     def get(self, name: str) -> bytes:
-        """The content of an object."""
+        """Return the content of an object."""
         with self._asked(name) as s3:
             try:
                 response = s3.get_object(Bucket=self.bucket, Key=self.key(name))
@@ -115,7 +115,7 @@ class S3Blobs:
             s3.delete_object(Bucket=self.bucket, Key=self.key(name))
 
     def names(self, begins: str) -> Iterator[str]:
-        """Names of existing objects with this prefix."""
+        """Yield names of existing objects with this prefix."""
         with self._asked(begins) as s3:
             pages = s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=self.key(begins)
@@ -125,11 +125,11 @@ class S3Blobs:
                     yield row["Key"].removeprefix(self.key(""))
 
     def address(self, name: str) -> str:
-        """The object's address."""
+        """Return the object's address."""
         return f"s3://{self.bucket}/{self.key(name)}"
 
     def key(self, name: str) -> str:
-        """The object's key in the bucket."""
+        """Return the object's key in the bucket."""
         return f"{self.prefix}/{name}" if self.prefix else name
 
     @contextmanager

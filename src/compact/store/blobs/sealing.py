@@ -20,11 +20,11 @@ from compact.messages.memory_protocols import BlobStore
 from compact.store.blobs.s3_blobs import client, translating
 
 MAGIC = b"compact-sealed-1\n"
-"""First line of a sealed file. Another format gets another number."""
+"""First line of a sealed (encrypted) file. Another format gets another number."""
 VARIABLE = "COMPACT_ENCRYPTION_KEY"
-"""Environment variable of the passphrase."""
+"""Environment variable that holds the passphrase."""
 SHORTEST = 12
-"""Least characters of a passphrase; shorter ones can be guessed despite scrypt."""
+"""Fewest characters of a passphrase. Shorter ones can be guessed despite scrypt."""
 SCRYPT = {"n": 2**17, "r": 8, "p": 1}
 """Cost of each guess at a passphrase: 128 MiB and some tenths of a second. Other numbers need
 another `MAGIC`."""
@@ -38,7 +38,7 @@ _MISSING = {
     "kms": "give the KMS key",
     "scrypt": f"give its passphrase: key=, or {VARIABLE} in the environment",
 }
-"""What the reader has to give, by what encrypted the data key."""
+"""What encrypted the data key → what the reader has to give."""
 
 
 class DataKeys(Protocol):
@@ -47,7 +47,7 @@ class DataKeys(Protocol):
     kind: str
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """A new key for a file, and its encrypted form to store beside the text.
+        """Make a key for a file. Return the key, and its encrypted form to store with the text.
 
         Raises:
             StoreFailed: no key can be made.
@@ -55,7 +55,7 @@ class DataKeys(Protocol):
         ...
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """The key with this stored form.
+        """Return the key that has this stored form.
 
         Raises:
             StoreFailed: it cannot be decrypted, or not by this passphrase.
@@ -82,7 +82,7 @@ class SealedBlobs:
         self._blobs.put(name, data, replaces=replaces)
 
     def get(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         data = self._blobs.get(name)
         return self._opened(name, data) if data.startswith(MAGIC) else data
 
@@ -91,7 +91,7 @@ class SealedBlobs:
         self._blobs.delete(name)
 
     def address(self, name: str) -> str:
-        """The file's address."""
+        """Return the file's address."""
         return self._blobs.address(name)
 
     def _sealed(self, keys: DataKeys, name: str, data: bytes) -> bytes:
@@ -119,7 +119,7 @@ class SealedBlobs:
 
 
 class Passphrase:
-    """A person's key for database and archives. `repr` does not show it.
+    """The user's passphrase for database and archives. `repr` does not show it.
 
     Raises:
         InvalidArgument: it is too short.
@@ -129,7 +129,7 @@ class Passphrase:
 
     def __init__(self, text: str, *, is_given: bool = True) -> None:
         self.is_given = is_given
-        """Whether the program gave it, not the environment."""
+        """Whether the program, not the environment, gave the passphrase."""
         if len(text) < SHORTEST:
             reason = f"should have {SHORTEST} characters at least: openssl rand -hex 32 makes one"
             raise InvalidArgument("key", reason)
@@ -142,25 +142,25 @@ class Passphrase:
 
     @classmethod
     def in_force(cls, given: str | None) -> Passphrase | None:
-        """The given passphrase, else the environment's, if any."""
+        """Return the given passphrase, else the environment's, if any."""
         if given is not None:
             return cls(given)
         text = os.environ.get(VARIABLE)
         return cls(text, is_given=False) if text else None
 
     def revealed(self) -> bytes:
-        """The passphrase itself."""
+        """Return the passphrase itself."""
         return self._text.encode("utf-8", "surrogatepass")
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """A random key, encrypted by one derived from the passphrase."""
+        """Make a random key, encrypted by a key derived from the passphrase."""
         self._salt = self._salt or secrets.token_bytes(16)
         key, nonce = secrets.token_bytes(32), secrets.token_bytes(_NONCE)
         kept = nonce + _cipher(self._derived(self._salt)).encrypt(nonce, key, name.encode())
         return key, {"salt": _text(self._salt), "key": _text(kept)}
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """The key, decrypted.
+        """Return the key, decrypted.
 
         Raises:
             StoreFailed: another passphrase sealed it.
@@ -198,7 +198,7 @@ class KmsKeys:
         self._settings = clients
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """A new key from KMS."""
+        """Get a new key from KMS."""
         with translating(f"the KMS key {self._key}"):
             made = self._client.generate_data_key(
                 KeyId=self._key, KeySpec="AES_256", EncryptionContext=self._context(name)
@@ -206,7 +206,7 @@ class KmsKeys:
         return made["Plaintext"], {"key": _text(made["CiphertextBlob"])}
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """The key, decrypted by KMS."""
+        """Return the key, decrypted by KMS."""
         blob = base64.b64decode(head["key"], validate=True)
         context = self._context(name)
         with translating(f"the KMS key of s3://{self._bucket}/{context['object']}"):
@@ -224,7 +224,7 @@ class KmsKeys:
 
 
 class _Altered(ValueError):
-    """A text was not encrypted with this key under this name."""
+    """The text was not encrypted with this key under this name."""
 
 
 def _decrypted(key: bytes, nonce: bytes, sealed: bytes, name: str) -> bytes:

@@ -22,7 +22,7 @@ from compact.store.sqlite.pool import MEMORY, Pool
 from compact.store.sqlite.rows import Unreadable
 
 MOST_COPIES = 4
-"""Archived sessions kept in memory for readers."""
+"""How many archived sessions to keep in memory for readers."""
 
 
 Given = ParamSpec("Given")
@@ -38,7 +38,7 @@ class ArchivedCopies:
         self._copies: dict[tuple[int, bytes], Pool] = {}
 
     def of(self, place: ArchivePlace) -> Pool | None:
-        """The session as its archive holds it; None where it is no longer archived there.
+        """Return the session as its archive holds it; None where it is no longer archived there.
 
         Raises:
             StoreDamaged: the archive is missing or altered.
@@ -67,7 +67,7 @@ def _restored(place: ArchivePlace, data: bytes) -> Pool:
 
 
 def read(pool: Pool, place: ArchivePlace) -> bytes:
-    """The bytes of an archive's originals.
+    """Return the bytes of an archive's originals.
 
     Raises:
         StoreDamaged: the file is missing or altered.
@@ -150,7 +150,7 @@ def discard_due(pool: Pool) -> None:
 
 
 class Store(Protocol):
-    """What such a method uses of its object."""
+    """What these methods need of the object they belong to."""
 
     _pool: Pool
     _copies: ArchivedCopies
@@ -159,7 +159,7 @@ class Store(Protocol):
 def on_pool(
     function: Callable[Concatenate[Pool, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """A method that calls the function with the store's connections."""
+    """Return a method that calls the function with the store's connections."""
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
@@ -173,7 +173,7 @@ def in_transaction(
     transaction: Callable[[Pool], AbstractContextManager[apsw.Connection]],
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """A method that runs the function in its own transaction."""
+    """Return a method that runs the function in its own transaction."""
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
@@ -187,7 +187,7 @@ def in_transaction(
 def reading(
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """A method that reads a branch. Of an archived session it reads the archive's copy."""
+    """Return a method that reads a branch. Of an archived session it reads the archive's copy."""
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
@@ -213,7 +213,7 @@ def reading(
 def going_on(
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """A method that continues a branch. An archived session is restored first, in the same
+    """Return a method that continues a branch. An archived session is restored first, in the same
     transaction.
     """
 

@@ -57,20 +57,20 @@ WRONG: tuple[tuple[str, str], ...] = (
         "branches are said to be archived, and are not",
     ),
 )
-"""Rows that should not exist, and the sentence for them."""
+"""Rows that should not exist, and the sentence that reports them."""
 
 
 class ArchivePlace(NamedTuple):
-    """Where the originals of a session are."""
+    """Says where the originals of a session are."""
 
     session: int
-    """Its key."""
+    """The session's key."""
     folder: str
     """The archive folder: relative to the database's folder where it is inside that, or
     `s3://BUCKET/PREFIX`."""
     name: str
     originals: bytes
-    """The file's SHA-256."""
+    """SHA-256 of the file with the originals."""
     description: bytes
 
 
@@ -89,13 +89,13 @@ class ArchivedRow(NamedTuple):
 
 
 def of_branch(db: apsw.Connection, branch_id: str) -> ArchivePlace | None:
-    """Where a branch's session is archived; None where it is not."""
+    """Return where a branch's session is archived; None where it is not."""
     sql = f"{_PLACE} JOIN branches b ON b.session = a.session WHERE b.id = ?"
     return _place_of(first(db, sql, (text(branch_id),)))
 
 
 def of_session(db: apsw.Connection, session_id: str) -> ArchivePlace | None:
-    """Where a session is archived; None where it is not."""
+    """Return where a session is archived; None where it is not."""
     sql = f"{_PLACE} JOIN sessions s ON s.key = a.session WHERE s.id = ?"
     return _place_of(first(db, sql, (text(session_id),)))
 
@@ -113,7 +113,7 @@ def _place_of(row: Row | None) -> ArchivePlace | None:
 
 
 def kept(db: apsw.Connection) -> dict[str, ArchivedRow]:
-    """All archived sessions, by session id."""
+    """Return all archived sessions, by session id."""
     rows = {}
     for *place, name, at, messages, tokens, size, digest in query(db, _KEPT_ROWS):
         where = _place_of(tuple(place))
@@ -128,7 +128,7 @@ def kept(db: apsw.Connection) -> dict[str, ArchivedRow]:
 
 
 def tables(db: apsw.Connection, session: int) -> Iterator[PackedTable]:
-    """All rows of a session, unchanged."""
+    """Yield all rows of a session, unchanged."""
     for name, where in _KEPT.items():
         columns = _columns(db, name)
         rows = db.execute(f"SELECT {', '.join(columns)} FROM {name} WHERE {where}", (session,))
@@ -140,7 +140,7 @@ def tables(db: apsw.Connection, session: int) -> Iterator[PackedTable]:
 
 
 def message_rows(db: apsw.Connection, session: int) -> Iterator[Cells]:
-    """Messages of a session's branches, in order."""
+    """Yield messages of a session's branches, in order."""
     columns = ", ".join(_message_columns(db))
     for branch in _branches(db, session):
         yield from db.execute(
@@ -162,7 +162,7 @@ def _message_columns(db: apsw.Connection) -> tuple[str, ...]:
 
 
 def messages_in(data: bytes) -> Iterator[Cells]:
-    """Messages of an archive's originals.
+    """Yield messages of an archive's originals.
 
     Raises:
         Unpackable: the data was not packed by `packed`.
@@ -287,7 +287,7 @@ def _insert(db: apsw.Connection, table: PackedTable) -> None:
 
 
 def matching(db: apsw.Connection, question: str, scope: str | None, most: int) -> list[str]:
-    """Ids of archived sessions that share words with a question, best BM25 first."""
+    """Return ids of archived sessions that share words with a question, best BM25 first."""
     names = looked_for(question)
     if not names or most <= 0:
         return []
@@ -325,13 +325,13 @@ def order_discard(db: apsw.Connection, folder: str, name: str) -> None:
 
 
 def has_discards(db: apsw.Connection) -> bool:
-    """Whether removals are ordered."""
+    """Return whether removals are ordered."""
     return first(db, f"{_DISCARDS} LIMIT 1") is not None
 
 
 def due(db: apsw.Connection) -> list[tuple[str, str, str]]:
-    """Files to remove: the chore's name, the folder, the file name. Chores for files that a session
-    uses again are deleted.
+    """Return files to remove: the chore's name, the folder, the file name. Chores for files that a
+    session uses again are deleted.
     """
     chores = []
     for (chore,) in query(db, _DISCARDS):
@@ -353,7 +353,7 @@ def done(db: apsw.Connection, chore: str) -> None:
 
 
 def branches(db: apsw.Connection) -> set[int]:
-    """Keys of the branches of archived sessions."""
+    """Return keys of the branches of archived sessions."""
     sql = "SELECT b.key FROM branches b JOIN archived a ON a.session = b.session"
     return {row[0] for row in query(db, sql)}
 
@@ -378,7 +378,7 @@ def tidy(db: apsw.Connection) -> list[str]:
 
 
 def counts(db: apsw.Connection, session: int) -> Mapping[str, Any]:
-    """Message and token counts of a session, over all its branches."""
+    """Return message and token counts of a session, over all its branches."""
     roles: dict[str, int] = {}
     tokens = 0
     sql = f"SELECT role, count(*), total(token_count) FROM messages WHERE {_OWN} GROUP BY role"

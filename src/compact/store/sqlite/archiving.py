@@ -1,4 +1,4 @@
-"""Moves sessions to the archive and back.
+"""Move sessions to the archive and back.
 
 Both files are written and read back before a transaction removes the messages. That transaction
 compares the messages with the file's content, and the file with its checksum again. So a crash at
@@ -39,15 +39,15 @@ from compact.store.sqlite.rows import text
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 
 ATTEMPTS = 3
-"""How often a session is packed that changes meanwhile, or whose files another process removed as
-left behind. Also how often a backup is tried while sessions leave the archive."""
+"""How often to pack a session that changes meanwhile, or whose files another process removes as
+abandoned. Also how often to try a backup while sessions leave the archive."""
 
 
 class WritingTo(NamedTuple):
-    """Where archives are written, and when."""
+    """Says where archives are written, and when."""
 
     folder: str
-    """As stored in the database."""
+    """The folder's name as stored in the database."""
     blobs: BlobStore
     now: datetime
 
@@ -93,8 +93,8 @@ def archive_sessions(
 
 
 def folder_name(pool: Pool, at: str | Path) -> str:
-    """A folder as stored: relative to the database's folder where it is inside that. An S3 address
-    stays as it is.
+    """Return a folder as stored: relative to the database's folder where it is inside that. An S3
+    address stays as it is.
 
     Raises:
         StoreFailed: the name is not Unicode, or has a line break.
@@ -144,7 +144,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
         "originals": {"file": f"{PurePosixPath(name).name}{folder.ORIGINALS}", **_sizes(data)},
     }
     folder.check_free(to.blobs, name)
-    with pool.write() as db:  # until the session has the files, they are garbage
+    with pool.write() as db:  # the files are garbage until the session refers to them
         archived_rows.order_discard(db, to.folder, name)
     try:
         sums = folder.keep(to.blobs, name, description, data)
@@ -168,7 +168,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> 
 
 
 def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes) -> str:
-    """How a session or its files differ from when it was packed; empty where they do not."""
+    """Return how a session or its files differ from when it was packed; empty where they do not."""
     if fingerprint(archived_rows.message_rows(db, place.session)) != holds:
         return "it goes on meanwhile; archive it later"
     faults = checking.faults_of(pool, place)
@@ -209,8 +209,8 @@ def restore_session(pool: Pool, session_id: str) -> None:
 def archived_sessions(
     pool: Pool, *, scope: str | None = None, query: str | None = None, most: int | None = None
 ) -> list[ArchivedConversation]:
-    """Archived sessions of a scope, or of all, in the order of archiving; at most `most`. With a
-    query only those whose title, tags or digest share words with it, best first.
+    """Return archived sessions of a scope, or of all, in the order of archiving; at most `most`.
+    With a query only those whose title, tags or digest share words with it, best first.
     """
     with pool.read() as db:
         every = archived_rows.kept(db)
@@ -249,7 +249,7 @@ def archive_faults(
     scope: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[ArchiveFault]:
-    """Defects of the files of a scope's archived sessions, or of all. `progress` gets the
+    """Return defects of the files of a scope's archived sessions, or of all. `progress` gets the
     archives done and the total.
     """
     with pool.read() as db:

@@ -1,7 +1,7 @@
 """Backup of the database and its archives while they are in use, and restoring one.
 
 The database is copied first, in one reading transaction; writers continue. Then the archives that
-the copy names are copied. Where a session was restored meanwhile, so that its files are gone, the
+the copy names are copied. If a session was restored meanwhile, its archive files are gone, and the
 database is copied again.
 """
 
@@ -28,13 +28,13 @@ from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, query, text
 
 BESIDE = ("-wal", "-shm", "-journal")
-"""Suffixes of SQLite's files beside a database."""
+"""Suffixes of the files that SQLite keeps next to a database."""
 BUSY = 10_000
-"""Milliseconds to wait for a writer."""
+"""How many milliseconds to wait for a writer."""
 PAGES = 4_096
-"""Database pages copied between two calls of `progress`."""
+"""How many database pages to copy between two calls of `progress`."""
 Progress = Callable[[int, int], None]
-"""Gets the bytes done, and the total."""
+"""A callback that gets the bytes copied so far, and the total."""
 
 
 def copy_into(
@@ -72,7 +72,7 @@ def copy_into(
 
 
 class _LeftTheArchive(Exception):
-    """A session was restored while it was copied."""
+    """Raised if a session was restored while it was being copied."""
 
 
 def _copy_database(pool: Pool, file: Path, progress: Progress | None) -> None:
@@ -125,8 +125,8 @@ def _copy_archive(pool: Pool, place: archived_rows.ArchivePlace, into: BlobStore
 
 
 def _why(pool: Pool, place: archived_rows.ArchivePlace) -> Exception:
-    """The error for a session whose files differ from the copy's record: it left the archive, or
-    the files are damaged.
+    """Return the error for a session whose files differ from the copy's record: it left the
+    archive, or the files are damaged.
     """
     if faults := checking.of_archive(pool, place):
         return StoreDamaged(
@@ -181,8 +181,8 @@ def put_to_work(file: Path, folder: str) -> BackupCounts:
 def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> None:
     """Replace the store's content by a restored database's, in one transaction.
 
-    `check` is called once nobody else can write. It gets sentences about losses beside sessions,
-    and raises to refuse.
+    `check` is called when nobody else can write any more. It gets sentences about losses other than
+    of sessions, and raises an error to refuse.
 
     Raises:
         StoreFailed: the store cannot be written; it keeps its content.
@@ -206,7 +206,7 @@ def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> 
 
 
 def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
-    """Differences to a restored database that no session's state shows."""
+    """Yield differences to a restored database that no session's state shows."""
     own = f"SELECT count(*), max(key) FROM vectors WHERE message < 1 << {BITS}"
     scores = "SELECT key, importance_score FROM messages"
     with pool.read() as db:

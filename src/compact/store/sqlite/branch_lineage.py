@@ -1,4 +1,4 @@
-"""Branches, and the parts of ancestors each consists of."""
+"""Branches, and which parts of their ancestors they consist of."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Stretch(NamedTuple):
 
     branch: int
     low: int
-    """Position of the first message."""
+    """The position of the first message."""
     high: int
-    """Position after the last possible one."""
+    """The position after the last possible message."""
     is_open: bool
-    """Whether it may end earlier: it is the branch's own part, not an ancestor's."""
+    """Whether the stretch may end earlier, since it is the branch's own part, not an ancestor's."""
 
     @property
     def first(self) -> int:
@@ -83,12 +83,12 @@ class Stretch(NamedTuple):
 
 
 def no_branch(branch_id: str) -> NotFound:
-    """The error for an unknown branch."""
+    """Return the error for an unknown branch."""
     return NotFound(f"no branch {branch_id!r} in this store")
 
 
 def tail(db: apsw.Connection, branch_id: str) -> Tail:
-    """The end of a branch.
+    """Return the end of a branch.
 
     Raises:
         NotFound: no such branch.
@@ -103,7 +103,7 @@ def tail(db: apsw.Connection, branch_id: str) -> Tail:
 
 
 def branch_of(row: Row) -> Branch:
-    """The branch of a row of `BRANCH`."""
+    """Return the branch of a row of `BRANCH`."""
     branch_id, session_id, parent, fork, fork_tokens, created_at, last, tokens = row
     return Branch(
         id=text_of(branch_id),
@@ -117,7 +117,7 @@ def branch_of(row: Row) -> Branch:
 
 
 def branch(db: apsw.Connection, branch_id: str) -> Branch:
-    """The branch as it is now."""
+    """Return the branch as it is now."""
     row = first(db, f"SELECT {BRANCH} {BRANCHES} WHERE b.id = ?", (text(branch_id),))
     if row is None:
         raise no_branch(branch_id)
@@ -125,7 +125,7 @@ def branch(db: apsw.Connection, branch_id: str) -> Branch:
 
 
 def branches(db: apsw.Connection, session_id: str) -> list[Branch]:
-    """All branches of a session, oldest first."""
+    """Return all branches of a session, oldest first."""
     sql = f"SELECT {BRANCH} {BRANCHES} WHERE s.id = ? ORDER BY b.key"
     rows = query(db, sql, (text(session_id),))
     return [branch_of(row) for row in rows]
@@ -134,7 +134,7 @@ def branches(db: apsw.Connection, session_id: str) -> list[Branch]:
 def lineage(
     db: apsw.Connection, branch_id: str, *, low: int = 0, high: int = LAST
 ) -> list[Stretch]:
-    """The stretches of a branch between two positions, oldest first."""
+    """Return the stretches of a branch between two positions, oldest first."""
     rows = query(db, _LINEAGE, (high, text(branch_id)))
     if not rows:
         raise no_branch(branch_id)
@@ -146,7 +146,7 @@ def lineage(
 
 
 def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
-    """The end of a branch's first `length` messages; its own end if it has fewer."""
+    """Return the end of a branch's first `length` messages; the branch's end if it has fewer."""
     end = tail(db, branch_id)
     if length >= end.position:
         return end
@@ -161,5 +161,5 @@ def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
 
 
 def chain(db: apsw.Connection, branch_id: str, length: int) -> bytes:
-    """The chain hash (`messages.chain`) after `length` messages."""
+    """Return the chain hash (`messages.chain`) after `length` messages."""
     return tail_at(db, branch_id, length).chain

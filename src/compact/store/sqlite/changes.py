@@ -1,4 +1,4 @@
-"""Session logs (changes beside messages) and notes. Also converts notes of the first schema."""
+"""Session logs (changes other than messages) and notes. Also converts the first schema's notes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _insert(db: apsw.Connection, session: int, change: Change) -> None:
 
 
 def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Change]:
-    """Log entries with greater numbers, in order."""
+    """Return the log entries with numbers above `after`, in order."""
     sql = f"""
         SELECT number, {records.columns("changes")} FROM changes
         WHERE {records.OF_SESSION} AND number > ? ORDER BY number
@@ -74,7 +74,7 @@ def note_row(db: apsw.Connection, session: int, name: str, value: Mapping[str, A
 
 
 def notes(db: apsw.Connection, session_id: str) -> dict[str, Mapping[str, Any]]:
-    """The session's notes by name."""
+    """Return the session's notes by name."""
     return dict(map(_note_of, records.of_session(db, "notes", session_id, order="name")))
 
 
@@ -109,7 +109,7 @@ def _was_change(name: str) -> bool:
 
 
 def _in_order(name: str) -> tuple[bool, str]:
-    """Progress sorts after the goals it continues."""
+    """Return a sort key that puts progress after the goals it continues."""
     return name.endswith(_TRACKED), name.removesuffix(_TRACKED)
 
 

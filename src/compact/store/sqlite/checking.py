@@ -30,11 +30,11 @@ from compact.store.sqlite.rows import (
 )
 
 PAGE = 500
-"""Messages read at once."""
+"""How many messages to read at once."""
 LINKED = f"{MESSAGE}, total_tokens, chain_hash"
-"""Columns that also show a message's place in its branch."""
+"""The columns of a message, including those that show its place in the branch."""
 NO_BRANCH = "branch NOT IN (SELECT key FROM branches)"
-"""Matches rows whose branch is missing."""
+"""SQL that matches rows whose branch is missing."""
 _NO_CHECKPOINT = """
     EXISTS (SELECT 1 FROM json_each(projections.checkpoints) c WHERE c.key NOT IN
     (SELECT id FROM checkpoints k WHERE k.session = projections.session))
@@ -50,7 +50,7 @@ REFERENCES: tuple[tuple[str, str, str, str], ...] = (
 
 
 def integrity_check(pool: Pool) -> list[str]:
-    """Defects of the file, as sentences; empty where there are none.
+    """Return defects of the file, as sentences; empty where there are none.
 
     SQLite checks its pages and indexes. Each message's hash, position and running total are
     checked along its branch.
@@ -74,7 +74,7 @@ def integrity_check(pool: Pool) -> list[str]:
 
 
 def _of_archives(pool: Pool) -> list[str]:
-    """Archived sessions have their files, and no messages in the database."""
+    """Check that archived sessions have their files, and no messages in the database."""
     lines: list[str] = []
     try:
         with pool.read() as db:
@@ -90,14 +90,14 @@ def _of_archives(pool: Pool) -> list[str]:
 
 
 def of_archive(pool: Pool, place: ArchivePlace) -> list[str]:
-    """Defects of an archived session's files; none where it is no longer archived there."""
+    """Return defects of an archived session's files; none where it is no longer archived there."""
     lines = faults_of(pool, place)
     with pool.read() as db:
         return lines if archived_rows.of_key(db, place.session) == place else []
 
 
 def faults_of(pool: Pool, place: ArchivePlace) -> list[str]:
-    """Defects of the files at a place."""
+    """Return defects of the files at a place."""
     blobs = pool.places.at(place.folder)
     return folder.faults(blobs, place.name, place.description, place.originals)
 
@@ -117,7 +117,7 @@ _BRANCHES = """
 
 
 def of_session(db: apsw.Connection, session: int) -> list[str]:
-    """Defects of a session's messages, as sentences."""
+    """Return defects of a session's messages, as sentences."""
     return list(_of_branches(db, f"b.session = {session:d}"))
 
 
@@ -161,22 +161,22 @@ def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int
 
 
 class Linked(NamedTuple):
-    """A message of a branch, checked against the one before it."""
+    """Holds a branch's message, checked against the message before it."""
 
     position: int
     row: Row
-    """Columns of `LINKED`."""
+    """The row, with the columns that `LINKED` selects."""
     is_proven: bool
-    """Whether the message before it exists, so that its hash proves something."""
+    """Whether the previous message exists, so that this message's hash proves something."""
     is_altered: bool
-    """Whether it differs from what was stored."""
+    """Whether the message differs from what was stored."""
 
 
 def linked_messages(
     db: apsw.Connection, branch: int, fork: int, before: set[bytes]
 ) -> Iterator[Linked]:
-    """A branch's own messages. `before` is the possible chain hashes at its fork; empty where they
-    are lost.
+    """Yield a branch's own messages. `before` is the possible chain hashes at its fork; empty where
+    they are lost.
 
     Of an altered message, either its content or its hash may have changed. So the next message is
     checked against both.
@@ -199,7 +199,7 @@ def _messages_of(db: apsw.Connection, branch: int) -> Iterator[Row]:
 
 
 def linked(last: bytes, row: Row) -> bytes | None:
-    """The chain hash after a row of `LINKED`; None where the row is unreadable."""
+    """Return the chain hash after a row of `LINKED`; None where the row is unreadable."""
     try:
         return chain.link(last, entry_of(row[:-2]).message)
     except (Unreadable, CompactError):

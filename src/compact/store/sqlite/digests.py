@@ -1,5 +1,5 @@
-"""Digests, which ageing leaves of sessions, one row each; and leases, which give a job to one
-process.
+"""Digests, one row for each session that ageing has reduced; and leases, which give a job to one
+process at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTES = """
 
 
 def digest(db: apsw.Connection, session_id: str) -> CompressedConversation | None:
-    """The session's digest; None where it has none."""
+    """Return the session's digest; None if it has none."""
     key = records.key_of(db, session_id)
     sql = f"SELECT {records.columns('digests')} FROM digests WHERE session = ?"
     row = first(db, sql, (key,))
@@ -29,7 +29,7 @@ def digest(db: apsw.Connection, session_id: str) -> CompressedConversation | Non
 
 
 def digest_notes(db: apsw.Connection, scope: str | None) -> dict[str, DigestNote]:
-    """Facts about the digests of a scope's sessions, or of all, by session id."""
+    """Return facts about digests by session id, for one scope's sessions or for all."""
     rows = query(db, _NOTES, (None if scope is None else text(scope),))
     return {
         text_of(name): DigestNote(CompressionLevel(level), *rest) for name, level, *rest in rows
@@ -68,7 +68,7 @@ def keep_digest(
 
 
 def stored_bytes(db: apsw.Connection, session_id: str) -> int:
-    """Bytes of the messages of the session's current branch."""
+    """Return how many bytes the messages of the session's current branch have."""
     row = first(
         db,
         "SELECT branch FROM sessions WHERE key = ?",
@@ -86,7 +86,7 @@ def stored_bytes(db: apsw.Connection, session_id: str) -> int:
 
 
 def hold_lease(db: apsw.Connection, lease: Lease, *, now: datetime, until: datetime) -> bool:
-    """Take or renew a lease; False where another holder has it beyond `now`."""
+    """Take or renew a lease. Return False if another holder has the lease beyond `now`."""
     sql = """
         INSERT INTO leases (name, holder, until) VALUES (?1, ?2, ?4)
         ON CONFLICT DO UPDATE SET holder = ?2, until = ?4 WHERE holder = ?2 OR until <= ?3
@@ -96,7 +96,7 @@ def hold_lease(db: apsw.Connection, lease: Lease, *, now: datetime, until: datet
 
 
 def release_lease(db: apsw.Connection, lease: Lease) -> None:
-    """Release a lease, unless another holder has it by now."""
+    """Release a lease, unless another holder has taken it meanwhile."""
     sql = "DELETE FROM leases WHERE name = ? AND holder = ?"
     db.execute(sql, (text(lease.name), lease.holder))
 

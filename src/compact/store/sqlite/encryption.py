@@ -29,20 +29,20 @@ WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
 
 def is_available() -> bool:
-    """Whether this apsw can encrypt."""
+    """Return whether this apsw can encrypt."""
     return hasattr(apsw, "mc_version")
 
 
 def is_encrypted(file: Path) -> bool:
-    """Whether a file looks like an encrypted database: its beginning is not plain, and its pages
-    reserve room for encryption.
+    """Return whether a file looks like an encrypted database: its beginning is not plain, and its
+    pages reserve room for encryption.
     """
     head = _head(file)
     return head[:16] != PLAIN and head[21:24] == _FIXED and head[20] > 0
 
 
 def key_for(file: Path, passphrase: Passphrase | None) -> bytes | None:
-    """The key to open a file with; None for a file that is, or will be, unencrypted.
+    """Return the key to open a file with; None for a file that is, or will be, unencrypted.
 
     A new file is encrypted where a passphrase was given, or where the environment has one and this
     apsw can encrypt.
@@ -83,8 +83,8 @@ def _head(file: Path) -> bytes:
 
 
 def connect(name: str, key: bytes | None, *, flags: int) -> apsw.Connection:
-    """A connection that has its key before its first read. An encrypted one keeps temporary data in
-    memory, because SQLite's temporary files are not encrypted.
+    """Return a connection that has its key before its first read. An encrypted one keeps temporary
+    data in memory, because SQLite's temporary files are not encrypted.
     """
     db = apsw.Connection(name, flags=flags)
     if key is not None:
@@ -98,7 +98,7 @@ def connect(name: str, key: bytes | None, *, flags: int) -> apsw.Connection:
 
 
 def refused(error: Exception, file: str) -> StoreFailed | None:
-    """The error for a file that cannot be read with its key; None for any other error."""
+    """Return the error for a file that cannot be read with its key; None for any other error."""
     if not isinstance(error, apsw.NotADBError):
         return None
     return StoreFailed(

@@ -42,7 +42,7 @@ _TEXTS: tuple[tuple[type[apsw.Error], str], ...] = (
 
 
 def store_error(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
-    """The error to raise for one of `EXPECTED`, which came after `waited` seconds."""
+    """Return the error to raise for one of `EXPECTED`, which came after `waited` seconds."""
     if isinstance(error, apsw.NotADBError):
         return StoreDamaged(
             f"{file} is no database at all (SQLite: {error}). Give the name of another file. If it "
@@ -58,7 +58,7 @@ def store_error(error: Exception, file: str, *, waited: float | None = None) -> 
 
 
 def damaged(file: str, what: str) -> StoreDamaged:
-    """The error for a file with unreadable content."""
+    """Return the error for a file with unreadable content."""
     return StoreDamaged(
         f"{file} is damaged, or no database of compact: {what}. Everything that can still be read "
         f"is saved by: {_repair(file)}"

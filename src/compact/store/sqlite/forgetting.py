@@ -1,4 +1,4 @@
-"""Deletes a session everywhere, and reports what remains.
+"""Delete a session everywhere, and report what remains.
 
 One transaction removes its rows. It also orders what a transaction cannot do: rewriting the file,
 and removing the files of archives and copies. After a crash, the next opening carries out open
@@ -28,7 +28,7 @@ from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, Row, first, json_of, query, text, text_of, value_of
 
 _COPIES = "copies "
-"""Prefix of a chore. The folder of a session's copies to remove follows."""
+"""The prefix of a chore that removes a session's copies. The copies' folder follows it."""
 _KEYED = (("messages", "key"), ("vectors", "message"), ("words_docsize", "id"))
 """Tables with a column of message keys."""
 _NAMED = (("sessions", "key"), ("archived_words_docsize", "id"))
@@ -53,8 +53,8 @@ def delete(pool: Pool, session_id: str) -> None:
 def _delete(
     db: apsw.Connection, session_id: str, scope: str
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Like `delete`, within a transaction. Returns removed rows by table, and changed log entries
-    by session.
+    """Like `delete`, within a transaction. Return the number of removed rows by table, and of
+    changed log entries by session.
     """
     removed = session_rows.delete(db, session_id)
     return removed, _take_out_quotes(db, session_id, scope)
@@ -66,7 +66,7 @@ def _take_out_quotes(db: apsw.Connection, session_id: str, scope: str) -> dict[s
     """
     counts = Counter[str]()
     for number, name, *columns, digest in _recalling(db, session_id, scope):
-        is_whole = records.digest(columns) == digest  # a damaged entry must still show as damaged
+        is_whole = records.digest(columns) == digest  # a damaged entry must stay damaged
         what = value_of(columns[-1])
         turns = [turn for turn in what["turns"] if not _names(turn, session_id)]
         columns[-1] = json_of({**what, "turns": turns})
@@ -101,7 +101,7 @@ def _scope(db: apsw.Connection, session_id: str) -> str:
 
 
 def finish(pool: Pool) -> None:
-    """Carry out open orders of deletions.
+    """Carry out what deletions ordered and is still open.
 
     Raises:
         StoreFailed: the file cannot be rewritten, or durability cannot be determined.
@@ -205,8 +205,8 @@ def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
 
 
 def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str]]:
-    """Table and condition for rows of a session, for each table that refers to sessions or
-    branches.
+    """Return, for each table that refers to sessions or branches, the table and the condition that
+    finds a session's rows.
     """
     keys = ", ".join(map(str, traces.branches)) or "NULL"
     of_branch = f"IN ({keys})"

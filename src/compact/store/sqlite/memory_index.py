@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_SCOPES = 8
-"""Scopes kept in memory; 26 bytes a message."""
+"""How many scopes to keep in memory, at 26 bytes a message."""
 MOST_RANGES = 16
-"""Key ranges that a word lookup is limited to. With more ranges, the whole index is searched."""
+"""Most key ranges for a word lookup. With more ranges, the whole index is searched."""
 
 _STATE = """
     SELECT (SELECT max(n) FROM turns), (SELECT count(*) FROM turns), count(*), total(branch)
@@ -57,7 +57,7 @@ _TURNS = """
 
 
 class State(NamedTuple):
-    """Changes with every change that a search can see."""
+    """Differs after every change that a search can see."""
 
     last: int | None
     batches: int
@@ -66,7 +66,7 @@ class State(NamedTuple):
 
 
 class BranchNotes(NamedTuple):
-    """Notes on a branch's own messages, by position."""
+    """Holds notes on a branch's own messages, by position."""
 
     first: int
     """Position of the first message."""
@@ -75,7 +75,7 @@ class BranchNotes(NamedTuple):
 
 
 class KnownScope(NamedTuple):
-    """What is in memory of a scope."""
+    """Holds what is in memory of a scope."""
 
     state: State
     turns: TurnTable
@@ -91,8 +91,8 @@ class MemoryIndex:
         self._known: dict[str | None, KnownScope] = {}
 
     def turns(self, scope: str | None, *, complete: bool) -> TurnTable:
-        """The messages of a scope's sessions, or of all. `complete` says whether the word index is
-        up to date.
+        """Return the messages of a scope's sessions, or of all. `complete` says whether the word
+        index is up to date.
         """
         known = self._known.get(scope)
         with self._pool.read() as db:
@@ -133,7 +133,7 @@ def holding(
 
 
 def important(db: apsw.Connection, least: float) -> Keys:
-    """Keys of messages with at least this stored importance, 0 to 1."""
+    """Return keys of messages with at least this stored importance, 0 to 1."""
     import numpy as np
 
     sql = "SELECT key FROM messages WHERE importance_score >= ?"
@@ -143,7 +143,7 @@ def important(db: apsw.Connection, least: float) -> Keys:
 def told(
     db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]
 ) -> tuple[dict[int, Message], dict[str, str | None]]:
-    """The messages of these keys, and the titles of these sessions; missing ones are left out."""
+    """Return the messages with these keys and these sessions' titles, as far as they exist."""
     sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
     rows = query(db, sql, (json_of(list(keys)),))
     sql = "SELECT id, title FROM sessions WHERE id = ?"
@@ -155,7 +155,7 @@ def told(
 def _read(
     db: apsw.Connection, scope: str | None, known: KnownScope | None, state: State
 ) -> KnownScope:
-    """A scope with what was added since; read again completely where something was removed."""
+    """Add what is new to a scope. If something was removed, read the whole scope again."""
     import numpy as np
 
     after = (known and known.state.last) or 0
@@ -216,7 +216,7 @@ def _turns_of(
 def _part(
     stretch: Stretch, branches: dict[int, BranchNotes]
 ) -> tuple[int, int, BranchNotes] | None:
-    """The stretch's branch, the position of its first message, and the notes on it."""
+    """Return the stretch's branch, the position of its first message, and the notes on it."""
     noted = branches.get(stretch.branch)
     if noted is None:
         return None

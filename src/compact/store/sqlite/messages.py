@@ -1,4 +1,4 @@
-"""Histories: appending entries, and reading them by position."""
+"""Histories: append entries, and read them by position."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _mark_unindexed(db: apsw.Connection, end: Tail) -> None:
 
 
 def rows_after(end: Tail, entries: Sequence[Entry]) -> tuple[list[Row], Tail]:
-    """The rows of entries that follow `end`, and the end after them."""
+    """Return the rows of entries that follow `end`, and the end after them."""
     rows: list[Row] = []
     total, last = end.tokens, end.chain
     for position, entry in enumerate(entries, end.position):
@@ -94,8 +94,8 @@ def rows_after(end: Tail, entries: Sequence[Entry]) -> tuple[list[Row], Tail]:
 
 
 def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:
-    """The entries at these positions; missing positions at the end are left out. A negative start
-    counts from the end.
+    """Return the entries at these positions; missing positions at the end are left out. A negative
+    start counts from the end.
     """
     low, high = start, min(stop, LAST)
     if low < 0:
@@ -108,9 +108,9 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
 
 
 def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
-    """The rows of a stretch, in order, as `entry_of` reads them.
+    """Return the rows of a stretch, in order, as `entry_of` reads them.
 
-    Asks for as many rows as there are positions. Where one is missing, a later row appears instead.
+    The query asks for as many rows as there are positions. If one is missing, a later row appears.
 
     Raises:
         Unreadable: a row is missing.
@@ -129,7 +129,7 @@ def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
 
 
 def marked(db: apsw.Connection, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
-    """Positions below `before` of the newest entries with the mark, newest first."""
+    """Return the newest positions below `before` whose entries have the mark, newest first."""
     positions: list[int] = []
     if most <= 0:
         return positions
@@ -143,7 +143,7 @@ def marked(db: apsw.Connection, branch_id: str, mark: int, *, before: int, most:
 
 
 def first_marked(db: apsw.Connection, branch_id: str, mark: int) -> int | None:
-    """Position of the oldest entry with the mark; None for none."""
+    """Return the position of the oldest entry with the mark; None if no entry has it."""
     for stretch in branch_lineage.lineage(db, branch_id):
         sql = f"{_with_mark(mark)} ORDER BY key LIMIT 1"
         row = first(db, sql, (stretch.first, stretch.last))
@@ -158,7 +158,7 @@ def _with_mark(mark: int) -> str:
 
 
 def position_of(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
-    """Position of the newest message whose id is, or begins with, `message_id`; None for none."""
+    """Return the newest position whose message id is or begins with `message_id`, or None."""
     key = _key_of_id(db, branch_id, message_id)
     if key is None and len(message_id) >= SHORTEST_ID:
         key = _key_of_beginning(db, branch_id, message_id)

@@ -185,7 +185,7 @@ _CHANGES = (
 
 
 _MEMORY = (
-    # By stems: who asks for what was planned finds the plan.
+    # By stems: a question with "planned" also finds "plan".
     "DROP TABLE words",
     """
     CREATE VIRTUAL TABLE words USING fts5 (
@@ -203,7 +203,7 @@ _MEMORY = (
     ) STRICT
     """,
     "CREATE INDEX turns_by_branch ON turns (branch)",
-    # Branches that have messages which are in no index yet.
+    # Branches with messages that are in no index yet.
     "CREATE TABLE unindexed (branch INTEGER PRIMARY KEY) STRICT",
     "UPDATE branches SET indexed = fork",
     "INSERT INTO unindexed SELECT key FROM branches",
@@ -246,7 +246,7 @@ _VECTORS = (
     ) STRICT
     """,
     "CREATE UNIQUE INDEX vectors_by_message ON vectors (message, generation, chunk)",
-    # What an application calls vectors of its own that are of no message.
+    # Names of an application's own vectors, which belong to no message.
     """
     CREATE TABLE vector_names (
         key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -256,7 +256,7 @@ _VECTORS = (
 )
 
 _DIGESTS = (
-    # What age leaves of a session: at most one, beside the originals.
+    # The digest that ageing makes of a session: at most one, in addition to the originals.
     """
     CREATE TABLE digests (
         session INTEGER PRIMARY KEY,
@@ -274,7 +274,7 @@ _DIGESTS = (
         digest BLOB NOT NULL
     ) STRICT
     """,
-    # Who does a piece of work that several processes might do at once.
+    # Which process does a piece of work that several processes might do at once.
     """
     CREATE TABLE leases (
         name ANY PRIMARY KEY,
@@ -299,7 +299,7 @@ _ARCHIVED = (
         digest ANY
     ) STRICT
     """,
-    # Where the branches of archived sessions go on: what their last messages say.
+    # Where the branches of archived sessions end, so that they can be continued.
     """
     CREATE TABLE archived_branches (
         branch INTEGER PRIMARY KEY,
@@ -310,7 +310,7 @@ _ARCHIVED = (
         zone ANY
     ) STRICT
     """,
-    # What archived sessions say in short, by their keys.
+    # The words of archived sessions' digests, by the sessions' keys.
     """
     CREATE VIRTUAL TABLE archived_words USING fts5 (
         text, content = '', contentless_delete = 1,
@@ -326,7 +326,7 @@ class Migration(NamedTuple):
     name: str
     statements: tuple[str, ...]
     then: Callable[[apsw.Connection], None] | None = None
-    """Converts rows, after the statements."""
+    """A function that converts rows after the statements have run."""
 
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -339,7 +339,7 @@ _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NU
 
 
 def check(db: apsw.Connection, file: str) -> bool:
-    """Whether the file is new and empty. Changes nothing.
+    """Return whether the file is new and empty. Changes nothing.
 
     Reads in one transaction: between two reads another process may make a new file ours.
 

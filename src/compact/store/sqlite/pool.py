@@ -33,31 +33,31 @@ from compact.store.sqlite.failures import EXPECTED, store_error
 Durability = Literal["full", "normal"]
 _ASKED_AGAIN = 0.002
 """Seconds between two attempts to lock a file that another process holds. SQLite's own timeout
-waits longer each time, up to .1 s. So it can miss for a second the gaps of a lock that is taken
-every few milliseconds, as while an index catches up."""
+waits longer each time, up to .1 s. While another process takes the lock every few milliseconds, for
+example to update an index, SQLite's timeout can miss every gap for a second."""
 
 MEMORY = ":memory:"
 _IDLE_READERS = 8
-"""Idle read connections kept open. More save opening, and hold files open."""
+"""How many idle read connections to keep open. Each one saves an opening, but holds a file."""
 _LARGEST_WAL = 64 << 20
-"""Bytes of the log kept on disk after a checkpoint."""
+"""Most bytes of the log to keep on disk after a checkpoint."""
 
 WAITS = 10.0
-"""Seconds that a fork waits for threads inside SQLite."""
+"""Longest time, in seconds, that a fork waits for threads inside SQLite."""
 _pools: WeakSet[Pool] = WeakSet()
-"""Open pools of this process."""
+"""All open pools of this process."""
 _waiting: dict[Pool, None] = {}
 """Pools that the current fork has waited for."""
 _forking, _opening = Lock(), Lock()
 _left_behind: list[apsw.Connection] = []
 """Connections in use by a thread when the process forked. The child never touches them."""
 _left_open: set[tuple[int, int]] = set()
-"""Their files. SQLite would take the parent's locks on them for this process's own, so they may not
-be opened."""
+"""The files of such connections. They may not be opened, because SQLite would take the parent's
+locks on them for this process's own."""
 
 
 class _Commits:
-    """Counts this process's commits and writing connections. It holds no reference to the pool, so
+    """Counts this process's commits and writing connections. It does not refer to the pool, so
     a dropped pool closes its connections.
     """
 
@@ -65,11 +65,11 @@ class _Commits:
 
     def __call__(self) -> bool:
         self.number += 1
-        return False  # True would undo the transaction
+        return False  # returning True would undo the transaction
 
 
 class Pool:
-    """The connections of one process to one file."""
+    """Holds one process's connections to one file."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Pool:
             reason = f"busy_timeout must be at least 0 seconds, got {got(busy_timeout)}"
             raise InvalidArgument("busy_timeout", reason)
         self.path = path if path == MEMORY else str(Path(path).absolute())
-        """The file's absolute name, whatever the working directory becomes."""
+        """The file's absolute name, so that the working directory may change."""
         if path != MEMORY:
             _refuse_other_kinds(self.path)
         self.key = None if path == MEMORY else key_for(Path(self.path), passphrase)
@@ -117,7 +117,7 @@ class Pool:
 
     @property
     def in_memory(self) -> bool:
-        """Whether nothing is on disk."""
+        """Whether the database is only in memory."""
         return self.path == MEMORY
 
     @property
@@ -132,7 +132,7 @@ class Pool:
 
     @contextmanager
     def write(self) -> Iterator[apsw.Connection]:
-        """A writing transaction: durable when the block ends, undone when it raises.
+        """Run the block in a writing transaction: durable at its end, undone if it raises.
 
         Raises:
             StoreFailed: the file is locked, full or read-only.
@@ -155,7 +155,7 @@ class Pool:
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """A reading transaction: the whole block sees one state of the file."""
+        """Run the block in a reading transaction: the whole block sees one state of the file."""
         with self._writing if self.in_memory else nullcontext(), self._translating():
             db = self.writer if self.in_memory else self._take()
             try:
@@ -166,9 +166,9 @@ class Pool:
                 _undo(db) if self.in_memory else self._give_back(db)
 
     def version(self) -> tuple[int, int] | None:
-        """A value that changes with every commit: SQLite's `data_version` for other connections,
-        and a count of this process's commits. None where it cannot be read now: another thread is
-        writing, or the file is read-only.
+        """Return a value that changes with every commit: SQLite's `data_version` for other
+        connections, and a count of this process's commits. None where it cannot be read now:
+        another thread is writing, or the file is read-only.
         """
         forks.refuse_child(self._process)
         if self.read_only or not self._writing.acquire(blocking=False):
@@ -201,7 +201,7 @@ class Pool:
             raise self._error_for(error, time.monotonic() - since) from error
 
     def _error_for(self, error: Exception, waited: float | None = None) -> StoreFailed:
-        """The translated error. With a key, an unreadable file may mean a wrong key."""
+        """Return the translated error. With a key, an unreadable file may mean a wrong key."""
         wrong_key = None if self.key is None else refused(error, self.path)
         return wrong_key or store_error(error, self.path, waited=waited)
 
@@ -224,8 +224,8 @@ class Pool:
         )
 
     def empty_log(self, *, wait: bool = True) -> None:
-        """Checkpoint the log and truncate it. Where readers need it, the next writing transaction
-        does so.
+        """Checkpoint the write-ahead log and truncate it. If readers still need the log, the next
+        writing transaction does this.
         """
         forks.refuse_child(self._process)
         with self._writing:
@@ -240,8 +240,8 @@ class Pool:
                 db.set_busy_handler(_asking(self._busy))
 
     def is_durable(self) -> bool:
-        """Bring everything committed to the disk; whether that succeeded. With `durability="full"`
-        each commit does so.
+        """Write everything committed to the disk. Return whether that succeeded. With
+        `durability="full"` each commit does so.
         """
         if self.in_memory or self._durability == "full":
             return True
@@ -286,7 +286,7 @@ class Pool:
     # --- opening ----------------------------------------------------------------------------------
 
     def _open_writer(self) -> apsw.Connection:
-        """A writing connection; a reading one where the file or its folder is read-only.
+        """Return a writing connection; a reading one where the file or its folder is read-only.
 
         Creating a file or switching it to WAL locks it exclusively for a moment. SQLite does not
         wait for such a lock, so this retries.
@@ -322,7 +322,7 @@ class Pool:
         return self._prepared(self._connect_immutable())
 
     def _prepared(self, db: apsw.Connection) -> apsw.Connection:
-        """The configured connection, of a file that is ours and up to date."""
+        """Return the configured connection, of a file that is ours and up to date."""
         try:
             db.set_busy_handler(_asking(self._busy))
             db.set_commit_hook(self._commits)
@@ -361,8 +361,8 @@ class Pool:
         return db
 
     def _may_be_immutable(self) -> bool:
-        """Whether to read the file as immutable: file or folder is read-only, so SQLite cannot
-        create the shared-memory file; and there is no log, which would mean a writer.
+        """Return whether to read the file as immutable: file or folder is read-only, so SQLite
+        cannot create the shared-memory file; and there is no log, which would mean a writer.
         """
         path, log = Path(self.path), Path(f"{self.path}-wal")
         try:
@@ -380,7 +380,7 @@ class Pool:
     # --- forks ------------------------------------------------------------------------------------
 
     def before_fork(self, until: float) -> None:
-        """Wait until no other thread is inside SQLite, until a time of the monotonic clock."""
+        """Wait until no other thread is inside SQLite, or until a time of the monotonic clock."""
         self._has_writer = self._writing.acquire(timeout=max(0.0, until - time.monotonic()))
         self._readers.acquire()
         left = max(0.0, until - time.monotonic())
@@ -393,8 +393,8 @@ class Pool:
             self._writing.release()
 
     def leave(self) -> None:
-        """In the child, close the inherited connections, or abandon those in use. While one is
-        open, SQLite takes the parent's locks for the child's own.
+        """In the child, close the inherited connections, or abandon those in use. While one of them
+        is open, SQLite takes the parent's locks for the child's own.
         """
         inherited = [*self._idle, *self._reading]
         if self._writer is not None:

@@ -81,7 +81,7 @@ def keep(db: apsw.Connection, session: int, projection: Projection) -> None:
 def moves(
     db: apsw.Connection, session_id: str, window: int | None = None, *, most: int
 ) -> list[Move]:
-    """The newest moves of a window, or of all, newest first."""
+    """Return the newest moves of a window, or of all, newest first."""
     where = f"WHERE moves.{records.OF_SESSION}"
     bindings: tuple[Column, ...] = (text(session_id),)
     if window is not None:
@@ -94,7 +94,7 @@ def moves(
 
 
 def projection(db: apsw.Connection, projection_id: str) -> Projection:
-    """A projection with its checkpoints.
+    """Return a projection with its checkpoints.
 
     Raises:
         NotFound: no projection of that id.
@@ -123,7 +123,7 @@ def _checkpoint_of(row: Row) -> Checkpoint:
 
 
 def checkpoints(db: apsw.Connection, session_id: str) -> list[Checkpoint]:
-    """All checkpoints ever committed, oldest first."""
+    """Return all checkpoints ever committed, oldest first."""
     return list(map(_checkpoint_of, records.of_session(db, "checkpoints", session_id)))
 
 
@@ -134,7 +134,7 @@ def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
 
 
 def snapshots(db: apsw.Connection, session_id: str) -> list[Snapshot]:
-    """The session's snapshots, oldest first."""
+    """Return the session's snapshots, oldest first."""
     rows = records.of_session(db, "snapshots", session_id)
     return [records.value_in(Snapshot, "snapshots", row, session_id=session_id) for row in rows]
 

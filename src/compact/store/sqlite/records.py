@@ -1,4 +1,4 @@
-"""Values as rows with a digest of themselves, which reveals altered rows.
+"""Store values as rows. Each row has a digest of its values, which reveals altered rows.
 
 Messages have a hash chain instead. Sessions and branches have no digest, because their rows change.
 """
@@ -60,21 +60,21 @@ _FIELDS = {
 }
 """Column → the model field it holds, where names differ."""
 OF_SESSION = "session = (SELECT key FROM sessions WHERE id = ?)"
-"""Matches rows of a session by its id; none where it does not exist."""
+"""SQL that matches a session's rows by the session's id."""
 ONCE = "ON CONFLICT DO NOTHING"
-"""Keeps a row that exists already."""
+"""SQL that keeps a row if it exists already."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Altered(NamedTuple):
-    """A row that differs from what was stored."""
+    """Names a row that differs from what was stored."""
 
     where: str
-    """Condition that finds it in its table, with `key` bound."""
+    """The condition that finds the row in its table, with `key` bound."""
     key: tuple[Column, Column]
-    """Its session's key and its name."""
+    """The key of the row's session, and the row's name."""
     digest: bytes
-    """The digest of its present values."""
+    """The digest of the row's present values."""
 
 
 class _Form(NamedTuple):
@@ -122,7 +122,7 @@ _FORMS: Mapping[str, _Form] = {
 
 
 def digest(values: Sequence[Column]) -> bytes:
-    """The digest of a row."""
+    """Return the digest of a row."""
     hashed = blake2b(digest_size=16)
     for value in values:
         data = value if isinstance(value, bytes) else str(value).encode()
@@ -154,7 +154,7 @@ def _column_of(value: BaseModel, column: str) -> Column:
 
 
 def key_of(db: apsw.Connection, session_id: str) -> int:
-    """The session's key.
+    """Return the session's key.
 
     Raises:
         NotFound: no such session.
@@ -166,18 +166,18 @@ def key_of(db: apsw.Connection, session_id: str) -> int:
 
 
 def of_session(db: apsw.Connection, table: str, session_id: str, order: str = "key") -> list[Row]:
-    """A session's rows of a table, for `checked`."""
+    """Return a session's rows in a table, for `checked`."""
     sql = f"SELECT {columns(table)} FROM {table} WHERE {OF_SESSION} ORDER BY {order}"
     return query(db, sql, (text(session_id),))
 
 
 def columns(table: str) -> str:
-    """The columns that `checked` takes, for a SELECT."""
+    """Return the columns that `checked` needs, for a SELECT."""
     return ", ".join(f"{table}.{name}" for name in (*COLUMNS[table], "digest"))
 
 
 def checked(table: str, row: Row) -> Row:
-    """The values of a row of `columns`, in the order of `COLUMNS`.
+    """Return the values of a row of `columns`, in the order of `COLUMNS`.
 
     Raises:
         Unreadable: the row differs from what was stored.
@@ -190,7 +190,7 @@ def checked(table: str, row: Row) -> Row:
 
 @reading()
 def value_in(model: type[Model], table: str, row: Row, **given: object) -> Model:
-    """The value of a row of `columns`. Fields in `given` are not taken from the row."""
+    """Return the value of a row of `columns`. Fields in `given` are not taken from the row."""
     fields: dict[str, Any] = {}
     for column, value in zip(COLUMNS[table], checked(table, row), strict=True):
         field, _, part = _FIELDS.get(column, column).partition(".")
@@ -201,7 +201,7 @@ def value_in(model: type[Model], table: str, row: Row, **given: object) -> Model
 
 
 def altered(db: apsw.Connection, table: str) -> list[Altered]:
-    """Rows that differ from what was stored."""
+    """Return rows that differ from what was stored."""
     name = _NAMES.get(table, "id")
     return [
         Altered(f"session = ? AND {name} = ?", (row[0], row[-1]), now)

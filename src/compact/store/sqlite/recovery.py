@@ -36,7 +36,7 @@ from compact.store.sqlite.salvage import Hints, Salvage
 LOST = "[message lost: the file was damaged]"
 """Content of a placeholder."""
 SCOPE = "recovered"
-"""For sessions whose scope was lost. A scope of its own, so that nobody sees another one's
+"""The scope for sessions whose scope was lost. It is separate, so that nobody sees other users'
 sessions."""
 
 
@@ -48,13 +48,13 @@ class SavedBranch:
     branch_id: str
     saved: int
     lost: int | None = 0
-    """How many are missing; None where messages after the newest saved one may be missing, too."""
+    """How many messages are missing; None if some after the newest saved one may be missing too."""
     missing: tuple[int, ...] = ()
     """Positions of placeholders."""
     altered: tuple[int, ...] = ()
     """Positions of messages that differ from what was stored."""
     unproven: tuple[int, ...] = ()
-    """Positions after a missing message, so that the hash proves nothing."""
+    """Positions that follow a missing message, so that the hash proves nothing about them."""
 
     @property
     def is_complete(self) -> bool:
@@ -63,7 +63,7 @@ class SavedBranch:
 
 
 def lost_in(store: SessionStore) -> dict[str, list[int]]:
-    """Positions of placeholders by branch, for branches that have any."""
+    """Return positions of placeholders by branch, for branches that have any."""
     lost: dict[str, list[int]] = {}
     for session in store.sessions():
         for branch in store.branches(session.id):
@@ -140,7 +140,7 @@ def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
 
 
 def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
-    """The branch that a branch's first message continues, by hash, and its session."""
+    """Return the branch that a branch's first message continues, by hash, and its session."""
     sql = f"SELECT {checking.LINKED} FROM messages WHERE key = ?"
     row = query(db, sql, (key,))[0]
     sql = f"""
@@ -176,7 +176,7 @@ def _make_sessions(db: apsw.Connection, hints: Hints) -> list[str]:
 
 
 def _free_name(db: apsw.Connection, table: str, name: str | None, key: int) -> str:
-    """The name, or another one where it is unknown or taken."""
+    """Return the name, or another name if it is unknown or taken."""
     if name is None or first(db, f"SELECT 1 FROM {table} WHERE id = ?", (text(name),)):
         return f"recovered-{key}"
     return name
@@ -255,7 +255,7 @@ class _Branch:
     db: apsw.Connection
     end: Tail
     at: datetime
-    """Time of the last saved message."""
+    """The time of the last saved message."""
     missing: list[int] = field(default_factory=list)
     altered: list[int] = field(default_factory=list)
     unproven: list[int] = field(default_factory=list)
@@ -290,7 +290,7 @@ class _Branch:
 
 
 def _entry(row: Row) -> Entry | None:
-    """The entry of a row; None where it cannot be stored again."""
+    """Return the entry of a row; None where it cannot be stored again."""
     try:
         entry = entry_of(row[:-2])
         columns_of(entry, position_in(row[0]))

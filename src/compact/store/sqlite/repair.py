@@ -1,7 +1,7 @@
-"""Makes a new file from a damaged one, with everything readable, each message at its position.
+"""Make a new file from a damaged one, with everything readable and each message in its place.
 
 A lost message leaves a placeholder, so that later messages and checkpoints keep their positions.
-The placeholder is an assistant's message of source `injected`, which nobody takes for a person's
+The placeholder is an assistant's message of source `injected`, which cannot be taken for the user's
 words. An altered message stays as it reads, tagged `damaged`. Messages are verified by the hash
 chain. One that follows a lost message cannot be verified, and is reported. How many messages
 followed the last saved one is unknown where no index shows it.
@@ -35,16 +35,16 @@ from compact.store.sqlite.rows import query, text_of
 from compact.store.sqlite.salvage import salvage
 
 _BUSY = 10.0
-"""Seconds to wait for others who use the file."""
+"""How many seconds to wait for others who use the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What a repair saved and what was lost."""
+    """Says what a repair saved and what was lost."""
 
     path: str
     kept_as: str | None
-    """The damaged file's new name; None where nothing was wrong."""
+    """The damaged file's new name; None if nothing was wrong."""
     branches: tuple[SavedBranch, ...] = ()
     remarks: tuple[str, ...] = ()
     """What could not be read and what was done about it, as sentences."""
@@ -106,7 +106,7 @@ def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
 
 
 def _is_ours(file: Path, key: bytes | None) -> bool:
-    """Whether a file with a foreign header has our tables, of this version."""
+    """Return whether a file with a foreign header has our tables, of this version."""
     try:
         db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READONLY)
         names = {row[0] for row in query(db, "SELECT name FROM sqlite_schema")}

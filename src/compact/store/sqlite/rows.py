@@ -42,18 +42,18 @@ def reading() -> Iterator[None]:
 
 
 def query(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> list[Row]:
-    """All rows of a query."""
+    """Return all rows of a query."""
     return db.execute(sql, bindings).fetchall()
 
 
 def first(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> Row | None:
-    """The first row of a query; None where there is none."""
+    """Return the first row of a query; None where there is none."""
     rows = db.execute(sql, bindings).fetchall()
     return rows[0] if rows else None
 
 
 def text(value: str | None) -> str | bytes | None:
-    """A text as SQLite can store it: non-Unicode text becomes bytes."""
+    """Return a text as SQLite can store it: non-Unicode text becomes bytes."""
     if value is None or value.isascii():
         return value
     try:
@@ -64,7 +64,7 @@ def text(value: str | None) -> str | bytes | None:
 
 
 def text_of(column: str | bytes) -> str:
-    """The text of a column written by `text`.
+    """Return the text of a column written by `text`.
 
     Raises:
         Unreadable: it is not text.
@@ -83,7 +83,7 @@ def text_or_none(column: str | bytes | None) -> str | None:
 
 
 def json_of(value: object) -> str:
-    """A JSON value as text.
+    """Return a JSON value as text.
 
     Raises:
         InvalidMessage: JSON cannot carry it.
@@ -92,12 +92,12 @@ def json_of(value: object) -> str:
 
 
 def value_of(column: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of a column written by `json_of`."""
+    """Return the value of a column written by `json_of`."""
     return codec.load(column.encode())
 
 
 def time_of(column: str) -> datetime:
-    """The time of an ISO text.
+    """Return the time of an ISO text.
 
     Raises:
         Unreadable: it is not a time.
@@ -109,12 +109,12 @@ def time_of(column: str) -> datetime:
 
 
 def position_in(key: int) -> int:
-    """The position within a message's key."""
+    """Return the position within a message's key."""
     return key & LAST
 
 
 def columns_of(entry: Entry, position: int) -> Row:
-    """An entry's columns, except key, running total and chain hash.
+    """Return an entry's columns, except key, running total and chain hash.
 
     Raises:
         InvalidMessage: it cannot be stored; the text says why.
@@ -137,7 +137,7 @@ def columns_of(entry: Entry, position: int) -> Row:
 
 
 def entry_of(row: Row) -> Entry:
-    """The entry of a row of `MESSAGE`.
+    """Return the entry of a row of `MESSAGE`.
 
     Raises:
         Unreadable: the row has invalid values.
@@ -158,7 +158,7 @@ def entry_of(row: Row) -> Entry:
 
 
 def moment(timestamp: int, zone: float | str | None) -> datetime:
-    """The time of its two columns."""
+    """Return the time that two columns hold."""
     since = timedelta(0, 0, timestamp)
     if zone is None:
         return _EPOCH + since

@@ -37,18 +37,18 @@ _TABLES: dict[str, str] = {
     "archived_branches": f"last >= 1 << {BITS}",
     "digests": "true",
 }
-"""Table → what distinguishes its rows from others', where column types do not."""
+"""Table → a check that tells its rows from other tables' if column types are not enough."""
 _OLDER = ("no such table: changes", "no such table: digests", "no such table: archived")
 """Errors that only mean an older schema."""
 _SMALLEST_ROW = 50
-"""Least bytes of a message: its time, its hash, and their header."""
+"""Fewest bytes that a message takes: its time, its hash, and their header."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
 """First byte of a page that holds rows: of a table, or of one that is an index (`notes`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the file's indexes, each holding some columns of a table, show of lost rows."""
+    """Holds what the file's indexes show about lost rows. An index has some columns of a table."""
 
     branches: dict[int, str]
     """Key of a branch → its id."""
@@ -63,7 +63,7 @@ class Hints:
 
 
 class Salvage(NamedTuple):
-    """How far the damaged file could be read."""
+    """Says how far the damaged file could be read."""
 
     hints: Hints
     remarks: list[str]
@@ -72,14 +72,14 @@ class Salvage(NamedTuple):
     """Whether the file has its full length and all messages were read. Else messages and whole
     sessions may be lost without a trace."""
     most: int
-    """Messages that the file had room for. References to later positions are damaged."""
+    """How many messages the file had room for. References to later positions are damaged."""
     before: int
-    """Branches with keys below it were read to their ends."""
+    """Branches with keys below this number were read to their ends."""
     since: int
-    """So were branches with keys from it on."""
+    """Branches with keys from this number on were read to their ends, too."""
 
     def knows_end_of(self, branch: int) -> bool:
-        """Whether no message after the branch's newest saved one can be lost."""
+        """Return whether no message after the branch's newest saved one can be lost."""
         return branch < self.before or branch >= self.since
 
 
@@ -121,7 +121,7 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
 
 
 def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connection:
-    """The copy with its log applied, and with a new header where its own is unreadable."""
+    """Return the copy with its log applied, and with a new header where its own is unreadable."""
     source = apsw.Connection(str(copy))
     try:
         query(source, "SELECT count(*) FROM sqlite_schema")
@@ -154,7 +154,7 @@ def _decrypted(copy: Path, key: bytes, remarks: list[str]) -> apsw.Connection:
 
 
 def _of_unknown_length(head: bytes) -> bytes:
-    """The header without a page count, so that SQLite uses the file's length."""
+    """Return the header without a page count, so that SQLite uses the file's length."""
     return head[:28] + bytes(4) + head[32:]
 
 
@@ -175,7 +175,7 @@ def _sizes(copy: Path, *, is_readable: bool) -> tuple[int, int, int]:
 
 
 class _TableReader:
-    """The rows of a query from the start and, where a page stops it, from the end."""
+    """Reads a query's rows from the start and, if a damaged page stops it, from the end."""
 
     def __init__(self, source: apsw.Connection, sql: str, keys: Sequence[str]) -> None:
         self._source, self._sql, self._keys = source, sql, keys
@@ -287,7 +287,7 @@ def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
 
 
 def _from_pages(copy: Path, table: _Table, page_size: int) -> Iterator[Row]:
-    """A table's rows from every page of the file, whose schema is replaced by this one table."""
+    """Yield a table's rows from every page, with the file's schema reduced to this table."""
     for ending in ("-wal", "-shm"):
         Path(f"{copy}{ending}").unlink(missing_ok=True)
     with copy.open("r+b") as file:
@@ -315,7 +315,7 @@ def _first_page(table: _Table, page_size: int) -> bytes:
 
 
 def _from_page(source: apsw.Connection, table: _Table, page: int) -> list[Row]:
-    """A table's rows from one page, read singly, because the end of a long one may be lost."""
+    """Read a page's rows one by one, because the end of a long row may be lost."""
     rows: list[Row] = []
     where = " AND ".join(f"{key} = ?" for key in table.keys)
     with suppress(*_STOPS):

@@ -1,4 +1,4 @@
-"""Search by words: the index, its updates, and queries.
+"""Search by words: build the index, update it, and query it.
 
 The index stores no texts, only which words are in which message, by stem. Appending does not update
 it. A branch knows up to which position it is indexed. The rest follows in batches: some after each
@@ -37,10 +37,10 @@ from compact.text.terms import looked_for, pieces_of, searchable, spaced
 from compact.text.turns import LAYOUT, MOST_SPEAKERS, noted
 
 BATCH = 500
-"""Messages indexed in one transaction."""
+"""How many messages to index in one transaction."""
 MOST_SCANNED = 5_000
-"""Messages scanned where there is no index. Also the limit of a common word: one in more messages
-says little about any of them, and each costs a look."""
+"""How many messages to scan if there is no index. A word in more messages than this is common: it
+says little about any of them, and every message with the word costs time."""
 
 Name = tuple[str, ...]
 
@@ -53,9 +53,9 @@ _UNINDEXED = f"""
 
 
 def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
-    """Messages that share words with the question, best BM25 first, newer first among equals. Names
-    score higher where their pieces are adjacent. Common words count only where rare ones find
-    nothing.
+    """Return messages that share words with the question, best BM25 first, newer first among
+    equals. Names score higher where their pieces are adjacent. Common words count only where rare
+    ones find nothing.
 
     Where the index lacks messages and cannot be updated (read-only or locked file), the newest
     `MOST_SCANNED` messages are scanned instead.
@@ -87,7 +87,7 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
 
 
 def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
-    """The names without pieces that are in very many messages of the store."""
+    """Return the names without pieces that are in more than `MOST_SCANNED` messages."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     pieces = {piece for name in names for piece in name}
     common = {
@@ -100,9 +100,9 @@ def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
 
 
 def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
-    """Messages that share words with the question, without an index: only the newest `MOST_SCANNED`
-    are scanned. Each name whose pieces a message holds scores ln(1 + messages / messages with the
-    name).
+    """Return messages that share words with the question, without an index: only the newest
+    `MOST_SCANNED` are scanned. Each name whose pieces a message holds scores ln(1 + messages /
+    messages with the name).
     """
     names = looked_for(question)
     with pool.read() as db:
@@ -123,7 +123,7 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
 
 
 def expression_of(name: Name) -> str:
-    """A name as an FTS5 expression; pieces hold letters and digits only."""
+    """Return a name as an FTS5 expression. Pieces hold letters and digits only."""
     phrase = '"' + " ".join(name) + '"'
     if len(name) == 1 or any(spaced(piece) != piece for piece in name):
         return phrase  # separated Chinese characters would form other words
@@ -135,7 +135,7 @@ def expression_of(name: Name) -> str:
 
 
 def is_complete(pool: Pool, branch_id: str) -> bool:
-    """Update the index; whether it now holds the whole branch."""
+    """Update the index. Return whether it now holds the whole branch."""
     try:
         catch_up_branch(pool, branch_id)
     except StoreDamaged:
@@ -162,7 +162,7 @@ def catch_up_branch(pool: Pool, branch_id: str, *, most: int | None = None) -> N
 
 
 def unindexed(db: apsw.Connection) -> int:
-    """How many messages are not indexed yet."""
+    """Return how many messages are not indexed yet."""
     return int(query(db, _UNINDEXED)[0][0])
 
 
@@ -217,8 +217,8 @@ def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
 
 
 def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
-    """The speakers of messages as JSON, and the packed notes on each message. Notes name a speaker
-    by number, from 1.
+    """Return the speakers of messages as JSON, and the packed notes on each message. Notes name a
+    speaker by number, from 1.
     """
     speakers: dict[str, int] = {}
     packed = bytearray()
@@ -231,13 +231,13 @@ def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
 
 
 def indexed_text(words: str) -> str:
-    """Text for the index: Unicode, with Chinese characters separated."""
+    """Return text for the index: Unicode, with Chinese characters separated."""
     whole = text(spaced(words).replace("\x00", " ")) or ""
     return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
 
 
 def remove(db: apsw.Connection, branch: int) -> None:
-    """Take a branch out of the index."""
+    """Remove a branch from the index."""
     row = first(db, "SELECT indexed > fork FROM branches WHERE key = ?", (branch,))
     if row is None or not row[0]:
         return

@@ -1,4 +1,4 @@
-"""Sessions and their branches: made, forked and deleted here."""
+"""Make, fork and delete sessions and their branches."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ _OF_BRANCH = {
     "vectors": "vectors WHERE message",
     "turns": f"turns WHERE branch << {BITS}",
 }
-"""Kind of row → where a branch's rows are found by key."""
+"""Kind of row → the table and condition that find a branch's rows by key."""
 
 
 def session(db: apsw.Connection, session_id: str) -> Session | None:
-    """The session of that id; None for none."""
+    """Return the session with that id; None if there is none."""
     row = first(db, f"{_SESSION} AND s.id = ?", (text(session_id),))
     return None if row is None else _session_of(row)
 
 
 def sessions(db: apsw.Connection, *, scope: str | None = None) -> list[Session]:
-    """Sessions of a scope, or of all, last changed first."""
+    """Return the sessions of one scope or of all scopes, last changed first."""
     where, bindings = ("", ()) if scope is None else ("AND s.scope = ?", (text(scope),))
     rows = list(map(_session_of, query(db, f"{_SESSION} {where} ORDER BY s.key", bindings)))
     return sorted(rows, key=lambda each: codec.instant(each.updated_at), reverse=True)
@@ -186,7 +186,7 @@ def _is_branch(db: apsw.Connection, name: str) -> bool:
 
 
 def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
-    """Delete a session's rows; returns how many by table. Their bytes are swept later.
+    """Delete a session's rows. Return how many by table. Their bytes are overwritten later.
 
     Raises:
         NotFound: no such session.

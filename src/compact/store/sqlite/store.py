@@ -1,4 +1,4 @@
-"""`SQLiteManager`: sessions in one SQLite file. An overview; the modules beside it do the work.
+"""`SQLiteManager`: sessions in one SQLite file. An overview; the other modules do the work.
 
 Many threads and processes may use one file at once: readers never wait, writers take turns. What a
 call stored is on the disk when it returns (`durability="full"`), all of it or nothing.
@@ -50,9 +50,9 @@ from compact.text.conversation import Conversation
 from compact.text.turns import TurnTable
 
 INDEXED_AFTER_COMMIT = 2_000
-"""Messages indexed after a commit, so that the first search of a long session is quick."""
+"""How many messages to index after a commit, so that a long session's first search is quick."""
 MOST_ENDS = 1_000
-"""Branch ends kept in memory. Appending to another branch costs three statements more."""
+"""How many branch ends to keep in memory. Appending to another branch costs three statements."""
 
 
 class SQLiteManager:
@@ -109,12 +109,12 @@ class SQLiteManager:
 
     @property
     def pool(self) -> Pool:
-        """Its connections, for other tables in the same file."""
+        """The store's connections, for other tables in the same file."""
         return self._pool
 
     @property
     def db(self) -> apsw.Connection:
-        """The writing connection, for what has no method. Leave no transaction open."""
+        """The writing connection, for work that has no method. Leave no transaction open."""
         return self._pool.writer
 
     def version(self) -> tuple[int, int] | None:
@@ -134,7 +134,7 @@ class SQLiteManager:
     # --- sessions ---------------------------------------------------------------------------------
 
     def session(self, session_id: str, *, create: Session | None = None) -> Session:
-        """The session of that id; `create` is stored where there is none.
+        """Return the session with that id. If there is none, store `create` and return it.
 
         Raises:
             NotFound: there is none, and `create` is not given.
@@ -182,7 +182,7 @@ class SQLiteManager:
     forget_session = on_pool(forgetting.forget_session)
 
     def get_conversation(self, session_id: str) -> Conversation:
-        """The session's messages, with their tokens, as one value.
+        """Return the session's messages, with their tokens, as one value.
 
         Raises:
             NotFound: no such session.
@@ -303,7 +303,7 @@ class SQLiteManager:
     catch_up = on_pool(search.catch_up)
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Messages of a branch, ancestors included, that share words with the text, best first.
+        """Return messages on a branch (ancestors included) that match the text, best first.
 
         Where the index cannot be updated, only the newest 5,000 messages are scanned.
         """
@@ -313,8 +313,8 @@ class SQLiteManager:
         return search.search(copy or self._pool, branch_id, text, most)
 
     def turns(self, scope: str | None) -> TurnTable:
-        """The messages of a scope's sessions, or of all, as memory's search needs them. Updates the
-        index first, as far as possible.
+        """Return the messages of a scope's sessions, or of all, as memory's search needs them.
+        Updates the index first, as far as possible.
         """
         return self._memory.turns(scope, complete=self.catch_up())
 

@@ -1,8 +1,8 @@
-"""Takes the bytes of deleted rows out of the file.
+"""Remove the bytes of deleted rows from the file.
 
 SQLite overwrites what it deletes (`secure_delete`). That misses old places of rows in a page, and
 words that the index merely marked as deleted. So the indexes and the file are rewritten. The order
-is stored with the deletion; after a failure or a crash the next opening carries it out.
+to sweep is stored with the deletion. After a failure or a crash the next opening carries it out.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ _CHORE = "sweep"
 
 
 def order(db: apsw.Connection) -> None:
-    """Order a sweep, within the deleting transaction."""
+    """Order a sweep, within the transaction that deletes."""
     db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (_CHORE,))
 
 
 def is_due(db: apsw.Connection) -> bool:
-    """Whether a sweep is ordered."""
+    """Return whether a sweep is ordered."""
     return bool(query(db, "SELECT 1 FROM chores WHERE name = ?", (_CHORE,)))
 
 
 def sweep_if_due(pool: Pool) -> None:
-    """Carry out an open order.
+    """Sweep the file, if that was ordered.
 
     Raises:
-        StoreFailed: no room, or others keep the file locked.
+        StoreFailed: the disk is full, or others keep the file locked.
     """
     with pool.alone() as db:
         if not is_due(db):
             return
-        for table in ("words", "archived_words"):  # without the words of deleted messages
+        for table in ("words", "archived_words"):  # without deleted words
             db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
         db.execute("VACUUM")
         pool.empty_log()

@@ -1,4 +1,4 @@
-"""Stores whole sessions, and appends what their source has more, in one transaction each."""
+"""Store whole sessions, and append what was added to their source, in one transaction each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compact.store.whole_session import WholeSession, since
 
 
 def put(db: apsw.Connection, whole: WholeSession) -> Session:
-    """Store a new session with everything that belongs to it; returns the session.
+    """Store a new session with everything that belongs to it. Return the session.
 
     Raises:
         Superseded: a session of that id exists.
@@ -73,7 +73,7 @@ def add_from_source(
     expected: int,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Append what a session's source has more, and update the session's metadata.
+    """Append what was added to a session's source, and update the session's metadata.
 
     Raises:
         Superseded: the branch no longer has `expected` messages.

@@ -1,8 +1,8 @@
-"""Vectors in `vec0` tables of sqlite-vec (extra `vec`), a backend by choice.
+"""An optional backend: vectors in `vec0` tables of sqlite-vec (extra `vec`).
 
-The rows of `vectors` stay the source. A table `vec_GENERATION` in the same file is their copy,
-updated before each question. A file with such tables opens without the extension. Then removing a
-vector empties the copy's own tables (docs/decisions/075).
+The table `vectors` stays authoritative. A table `vec_GENERATION` in the same file is a copy, which
+is updated before each question. Without the extension a file with such tables still opens, and
+removing a vector then empties the copy's own tables (docs/decisions/075).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 NAME = "sqlite-vec"
 """The name of this backend."""
 MOST = 4_096
-"""Most rows a `vec0` table answers with. For more, all rows are compared."""
+"""Most rows that a `vec0` table returns. If more are wanted, all rows are compared."""
 PIECES = 4
-"""Rows asked for per wanted message, because a message may have several pieces."""
+"""How many rows to ask for per wanted message, because a message may have several pieces."""
 _PARTS = ("rowids", "chunks", "vector_chunks00", "metadatachunks00")
 """Suffixes of the shadow tables of a `vec0` table."""
 
@@ -82,8 +82,8 @@ def catch_up(db: apsw.Connection, of: Generation) -> None:
 
 
 def _is_current(db: apsw.Connection, key: int) -> bool:
-    """Whether the table has the generation's rows. Keys are never reused, so equal counts and
-    highest keys mean equal rows.
+    """Return whether the table has the generation's rows. Keys are never reused, so equal counts
+    and highest keys mean equal rows.
     """
     if not _is_there(db, key):
         return False
@@ -125,8 +125,8 @@ def drop(db: apsw.Connection, key: int) -> None:
 def nearest(
     pool: Pool, of: Generation, asked: bytes, most: int, ranges: Sequence[tuple[int, int]]
 ) -> list[Near]:
-    """The messages nearest to the question, nearest first, each by its best piece; older first
-    among equals.
+    """Return the messages nearest to the question, nearest first, each by its best piece; older
+    first among equals.
     """
     with pool.read() as db:
         is_current = _is_current(db, of.key)

@@ -75,7 +75,7 @@ class Held(NamedTuple):
 
 
 def held(db: apsw.Connection, generation: int, dimensions: int, known: Held | None) -> Held:
-    """The state of a generation as stored now; `known` is an earlier state."""
+    """Return the state of a generation as stored now; `known` is an earlier state."""
     sql = "SELECT removed, (SELECT max(key) FROM vectors) FROM generations WHERE key = ?"
     removed, newest = first(db, sql, (generation,)) or (0, 0)
     if known is not None and (known.removed, known.newest) == (removed, newest):
@@ -160,7 +160,7 @@ def _sampled(db: apsw.Connection, generation: int, size: int) -> Floats:
 
 
 def fetched(db: apsw.Connection, keys: Ints) -> tuple[Ints, Floats]:
-    """The vectors that exist of these keys, with the keys; both ascend."""
+    """Return the vectors that exist of these keys, with the keys; both ascend."""
     sql = """
         SELECT key, vector FROM vectors WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key
     """
@@ -245,8 +245,8 @@ Fetch = Callable[[Ints], tuple[Ints, Floats]]
 
 
 def nearest(now: Held, asked: Floats, most: int, ranges: Ranges, fetch: Fetch) -> list[Near]:
-    """The messages nearest to the question, nearest first, each by its best piece; older first
-    among equals. `ranges` limit the keys of messages, both ends included.
+    """Return the messages nearest to the question, nearest first, each by its best piece; older
+    first among equals. `ranges` limit the keys of messages, both ends included.
     """
     rows = _within(now, ranges)
     wanted = max(CANDIDATES, SHARE * most)
@@ -290,7 +290,7 @@ def _within(now: Held, ranges: Ranges) -> Ints | None:
 
 
 def _likely(now: Held, vector: Floats, rows: Ints | None, wanted: int) -> Ints:
-    """At least `wanted` of the rows: those whose signs differ least from the question's."""
+    """Return at least `wanted` of the rows: those whose signs differ least from the question's."""
     asked = _signs(vector[None, :], np.zeros_like(vector))[:, 0]
     signs = now.signs if rows is None else now.signs[:, rows]
     differing = np.zeros(signs.shape[1], np.uint16)

@@ -1,4 +1,4 @@
-"""Embeds pending messages in batches. Texts are read, the model runs with nothing locked, and
+"""Embed pending messages in batches. Texts are read, the model runs with nothing locked, and
 vectors are stored together with the embedded positions, all or none.
 """
 
@@ -18,15 +18,15 @@ from compact.store.sqlite.vectors import Gap, Vector
 from compact.text.embedding import Generation, Numbers, cut, embedded_text
 
 BATCH = 64
-"""Messages embedded and stored at once; a crash loses one batch. Fewer would sync more often."""
+"""How many messages to embed and store at once. A crash loses one batch."""
 ASKED = 64
-"""Texts given to a model at once."""
+"""How many texts to give a model at once."""
 SWEPT = 1_000
-"""Rows of a leaving generation removed at once."""
+"""How many rows of a replaced generation to remove at once."""
 
 
 class Part(NamedTuple):
-    """Pending messages of one branch, with their texts in pieces."""
+    """Holds pending messages of one branch, with their texts in pieces."""
 
     gap: Gap
     pieces: list[tuple[int, int, str]]
@@ -59,7 +59,7 @@ def embed_pending(
 
 
 def generation_for(pool: Pool, embedder: Embedder) -> Generation:
-    """The embedder's generation, made where there is none."""
+    """Return the embedder's generation. Make one if there is none."""
     of = embedder.name, embedder.version, embedder.dimensions
     with pool.read() as db:
         known = vectors.find(db, *of, ("serving", "made"))
@@ -70,7 +70,7 @@ def generation_for(pool: Pool, embedder: Embedder) -> Generation:
 
 
 def finish(pool: Pool, now: Generation) -> None:
-    """Make a complete generation serve, and remove those it replaces."""
+    """Put a complete generation into use, and remove the generations it replaces."""
     if now.state == "made":
         with pool.read() as db:
             is_complete = not vectors.gaps(db, now.key, most=1)
@@ -91,7 +91,7 @@ def _is_leaving(pool: Pool) -> bool:
 
 
 def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Iterator[list[Part]]:
-    """What was pending at the beginning, in batches; each is read when its turn comes."""
+    """Yield what was pending at the start, in batches. Each batch is read when its turn comes."""
     after, batch, left = 0, list[Part](), total
     while left > 0:
         with pool.read() as db:
@@ -134,7 +134,7 @@ def _read(pool: Pool, gap: Gap, embedder: Embedder) -> Part:
 
 
 def pieces_by(embedder: Embedder, text: str) -> list[str]:
-    """A text in pieces that the embedder can read; none for a blank text."""
+    """Cut a text into pieces that the embedder can read. A blank text gives no pieces."""
     if not text or text.isspace():
         return []
     return embedder.pieces(text) if isinstance(embedder, CutsTexts) else cut(text)
@@ -144,7 +144,7 @@ def pieces_by(embedder: Embedder, text: str) -> list[str]:
 
 
 def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, list[Vector]]]:
-    """The parts with their vectors."""
+    """Return the parts with their vectors."""
     texts = [text for part in batch for _, _, text in part.pieces]
     data = iter(
         row
@@ -158,10 +158,10 @@ def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, li
 
 
 def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
-    """The vectors of texts, as stored.
+    """Return the texts' vectors in the form that is stored.
 
     Raises:
-        ModelFailed: the count or the vectors are wrong.
+        ModelFailed: the number of vectors or the vectors themselves are wrong.
     """
     rows = embedder.embed(texts, query=False)
     try:
@@ -171,7 +171,7 @@ def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
 
 
 def as_stored(found: Sequence[Numbers], count: int, dimensions: int) -> list[bytes]:
-    """Vectors as bytes, each normalized to length 1.
+    """Return vectors as bytes, each normalized to length 1.
 
     Raises:
         InvalidInput: wrong count or dimensions, a zero vector, or a number that is not finite.

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 Backend = Literal["rows", "sqlite-vec"]
 """Who searches: numpy over the rows, or sqlite-vec's table `vec0` (extra `vec`)."""
 DIMENSIONS = 384
-"""Of all-MiniLM-L6-v2."""
+"""How many dimensions the vectors of all-MiniLM-L6-v2 have."""
 _ALL = ((FIRST_MESSAGE, (1 << 63) - 1),)
-"""Keys of messages."""
+"""The range of all message keys."""
 _NAMES = ((0, FIRST_MESSAGE - 1),)
-"""Keys of names."""
+"""The range of all keys of names."""
 
 
 class Match(NamedTuple):
-    """A search result."""
+    """Holds a search result."""
 
     name: str
     cosine: float
@@ -138,7 +138,7 @@ class VectorStore:
     def search(
         self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
     ) -> list[Match]:
-        """The names with the nearest vectors, nearest first; only names of `within`, where given.
+        """Return names with the nearest vectors, nearest first; only names in `within`, if given.
 
         Raises:
             InvalidInput: wrong dimensions, a zero vector, or a number that is not finite.
@@ -157,7 +157,7 @@ class VectorStore:
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
 
     def delete(self, names: Iterable[str]) -> int:
-        """Delete the vectors of these names; returns how many existed."""
+        """Delete the vectors of these names. Return how many existed."""
         no_text("names", names)
         count = 0
         with self._pool.write() as db:
@@ -170,7 +170,7 @@ class VectorStore:
         return count
 
     def __len__(self) -> int:
-        """How many names have a vector."""
+        """Return how many names have a vector."""
         with self._pool.read() as db:
             own = self._named(db)
             counted = {each.key: each.vectors for each in vectors.generations(db)}
@@ -182,23 +182,23 @@ class VectorStore:
     # --- vectors of messages ----------------------------------------------------------------------
 
     def generations(self) -> list[Generation]:
-        """Which vectors exist, by model and version; oldest first."""
+        """Return which vectors exist, by model and version; oldest first."""
         with self._pool.read() as db:
             return vectors.generations(db)
 
     def made_by(self, embedder: Embedder) -> Generation | None:
-        """The generation of an embedder, complete or not."""
+        """Return the generation of an embedder, complete or not."""
         own = (embedder.name, embedder.version, embedder.dimensions)
         with self._pool.read() as db:
             return vectors.find(db, *own, ("serving", "made"))
 
     def serving(self) -> Generation | None:
-        """The generation that answers for the store's messages."""
+        """Return the generation that answers for the store's messages."""
         with self._pool.read() as db:
             return vectors.serving(db)
 
     def pending(self, embedder: Embedder) -> int:
-        """Messages without a vector of this embedder."""
+        """Return messages without a vector of this embedder."""
         of = embedder.name, embedder.version, embedder.dimensions
         with self._pool.read() as db:
             known = vectors.find(db, *of, ("serving", "made"))
@@ -232,8 +232,8 @@ class VectorStore:
         most: int = 10,
         keys: Sequence[tuple[int, int]] | None = None,
     ) -> list[Near]:
-        """The messages nearest to a vector, nearest first, each by its best piece. The vector
-        belongs to the generation `of`; by default to the serving one.
+        """Return the messages nearest to a vector, nearest first, each by its best piece. The
+        vector belongs to the generation `of`; by default to the serving one.
 
         `keys` are ranges of message keys, both ends included.
 

@@ -20,7 +20,7 @@ from compact.store.sqlite.rows import BITS, LAST, Row, first, query, text, text_
 from compact.text.embedding import Generation
 
 FIRST_MESSAGE = 1 << BITS
-"""Least key of a message. Keys below it are names of an application's own vectors."""
+"""The lowest key of a message. Lower keys belong to an application's own named vectors."""
 _GENERATION = "SELECT key, model, version, dimensions, state, {} FROM generations g "
 _COUNTED = "(SELECT count(*) FROM vectors v WHERE v.generation = g.key)"
 _PENDING = f"""
@@ -72,16 +72,16 @@ WRONG: tuple[tuple[str, str], ...] = (
         "vectors are of messages that count as pending",
     ),
 )
-"""Rows that should not exist, and the sentence for them."""
+"""Rows that should not exist, and the sentence that reports them."""
 
 
 class Gap(NamedTuple):
-    """Pending messages of a branch."""
+    """Describes a range of pending messages in a branch."""
 
     branch: int
     start: int
     stop: int
-    """Position after the last one."""
+    """The position after the last pending message."""
 
 
 class Vector(NamedTuple):
@@ -96,19 +96,19 @@ class Vector(NamedTuple):
 
 
 def generations(db: apsw.Connection, *, counted: bool = True) -> list[Generation]:
-    """All generations, oldest first; `counted` also counts their vectors."""
+    """Return all generations, oldest first; `counted` also counts their vectors."""
     sql = _GENERATION.format(_COUNTED if counted else "0")
     return [_generation_of(row) for row in query(db, f"{sql} ORDER BY key")]
 
 
 def generation(db: apsw.Connection, key: int) -> Generation | None:
-    """The generation of that key, without a count."""
+    """Return the generation of that key, without a count."""
     row = first(db, _GENERATION.format("0") + "WHERE key = ?", (key,))
     return None if row is None else _generation_of(row)
 
 
 def serving(db: apsw.Connection) -> Generation | None:
-    """The generation that answers for messages, without a count."""
+    """Return the generation that answers for messages, without a count."""
     row = first(db, _GENERATION.format("0") + "WHERE state = 'serving'")
     return None if row is None else _generation_of(row)
 
@@ -121,7 +121,7 @@ def _generation_of(row: Row) -> Generation:
 def find(
     db: apsw.Connection, model: str, version: str, dimensions: int, states: Sequence[str]
 ) -> Generation | None:
-    """The generation of that model and version, if it is in one of these states."""
+    """Return the generation of that model and version, if it is in one of these states."""
     wanted = (model, version, dimensions)
     for each in generations(db, counted=False):
         if each[1:4] == wanted and each.state in states:
@@ -132,8 +132,8 @@ def find(
 def begin(
     db: apsw.Connection, model: str, version: str, dimensions: int, *, own: bool = False
 ) -> Generation:
-    """The generation of that model and version, made where there is none. The first one of messages
-    serves at once.
+    """Return the generation of that model and version, made where there is none. The first one of
+    messages serves at once.
     """
     states = ("own",) if own else ("serving", "made")
     known = find(db, model, version, dimensions, states)
@@ -154,7 +154,7 @@ def begin(
 
 
 def take_over(db: apsw.Connection, key: int) -> None:
-    """Make a complete generation serve. The others leave. A generation with gaps stays as it is."""
+    """Put a complete generation into use and retire the others. One with gaps stays as it is."""
     now = generation(db, key)
     if now is None or now.state == "serving" or gaps(db, key, most=1):
         return
@@ -163,12 +163,12 @@ def take_over(db: apsw.Connection, key: int) -> None:
 
 
 def leave(db: apsw.Connection, key: int) -> None:
-    """Mark a generation as leaving: no search finds it, and its rows are removed later."""
+    """Retire a generation: no search uses it any more, and its rows are removed later."""
     db.execute("UPDATE generations SET state = 'leaving' WHERE key = ?", (key,))
 
 
 def sweep(db: apsw.Connection, most: int) -> None:
-    """Remove `most` rows of a leaving generation, and the generation once it has no rows."""
+    """Remove `most` rows of a retired generation, and the generation once it has no rows."""
     row = first(db, "SELECT key FROM generations WHERE state = 'leaving' LIMIT 1")
     if row is None:
         return
@@ -206,14 +206,14 @@ def gaps(db: apsw.Connection, key: int, *, after: int = 0, most: int = -1) -> li
 
 
 def pending(db: apsw.Connection, key: int) -> int:
-    """How many messages are pending."""
+    """Return how many messages are pending."""
     row = first(db, f"SELECT coalesce(sum(stop - start), 0) FROM ({_PENDING})", (key, 0))
     return int(row[0]) if row else 0
 
 
 def put(db: apsw.Connection, key: int, gap: Gap, vectors: Sequence[Vector]) -> bool:
-    """Store vectors of pending messages; whether they were still pending. They are not where
-    another process was faster, or where their session is deleted.
+    """Store vectors of pending messages. Return whether the messages were still pending. They are
+    not if another process was faster, or their session was deleted.
     """
     if not query(db, _MOVE, (gap.branch, key, gap.start, gap.stop)):
         return False
@@ -231,7 +231,7 @@ def _stored(db: apsw.Connection, key: int, vectors: Sequence[Vector]) -> None:
 
 
 def add(db: apsw.Connection, key: int, vectors: Iterable[Vector]) -> list[tuple[int, Vector]]:
-    """Store vectors; returns each with its key."""
+    """Store vectors. Return each vector with its key."""
     row = first(db, "SELECT seq FROM sqlite_sequence WHERE name = 'vectors'")
     numbered = list(enumerate(vectors, 1 + (row[0] if row else 0)))
     sql = "INSERT INTO vectors (key, generation, message, chunk, vector) VALUES (?, ?, ?, ?, ?)"
@@ -246,7 +246,7 @@ def remove_branch(db: apsw.Connection, branch: int) -> None:
 
 
 def remove_message(db: apsw.Connection, key: int, message: int) -> bool:
-    """Remove the vectors of a message or name in one generation; whether there were any."""
+    """Remove a message's or name's vectors in a generation. Return whether there were any."""
     return _remove(db, "message = ? AND generation = ?", (message, key))
 
 
@@ -315,7 +315,7 @@ def put_back(db: apsw.Connection, table: str, rows: Iterable[Row], here: dict[in
 
 
 def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int | None:
-    """The key of a name; None for an unknown one."""
+    """Return the key of a name; None for an unknown one."""
     sql = "SELECT key FROM vector_names WHERE name = ?"
     row = first(db, sql, (text(name),))
     if row is None and create:
@@ -325,7 +325,7 @@ def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int 
 
 
 def names_of(db: apsw.Connection, keys: Iterable[int]) -> dict[int, str]:
-    """Key → name, of known keys."""
+    """Return the names by key, for known keys."""
     sql = "SELECT name FROM vector_names WHERE key = ?"
     rows = ((key, first(db, sql, (key,))) for key in keys)
     return {key: text_of(row[0]) for key, row in rows if row is not None}
