@@ -369,7 +369,7 @@ def _told_part(state: SessionState, id: str, message: Message, start: int, room:
 def _fitted(
     state: SessionState, title: Callable[[int], str], lines: Sequence[str], room: int
 ) -> str:
-    """Return as many lines as fit. If not one fits, clip it. `title` is given how many are shown."""
+    """Return as many lines as fit. If not one fits, clip it. `title` takes how many are shown."""
 
     def page(shown: Sequence[str]) -> str:
         return told(" ".join(title(len(shown)).replace("]", ")").split()), shown, state.own)
