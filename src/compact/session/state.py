@@ -108,7 +108,6 @@ class SessionState:
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes on calibrations and counts."""
     _calibrations: dict[str, Calibration] = field(default_factory=dict)
-    """The calibration of each tokenizer."""
 
     def __post_init__(self) -> None:
         self._first_mode = self.policy.mode
