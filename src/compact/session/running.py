@@ -83,8 +83,6 @@ class _Caller:
 
 
 class _Here(threading.local):
-    """Holds the state of this thread."""
-
     caller: _Caller | None = None
     """The caller that this thread works for."""
     never_waits = False
