@@ -1,5 +1,5 @@
-"""A stored session as a value that can be written to a file: whole or one branch, with or without
-secrets.
+"""Reads a stored session into a value that can be written to a file, and replaces its secrets if
+asked.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
 
 
 def whole_session(store: SessionStore, session_id: str) -> WholeSession:
-    """Everything that a store keeps of a session.
+    """Read everything that a store keeps of a session.
 
     Messages are read last, after everything that refers to them. So the value is consistent even
-    while the session is used.
+    if the session is in use.
 
     Raises:
         NotFound: there is no such session.
@@ -74,7 +74,7 @@ def whole_session(store: SessionStore, session_id: str) -> WholeSession:
 
 
 def _numbered(changes: Sequence[Change]) -> list[Change]:
-    """The changes with numbers from 1 on; a `since` follows the entry that it refers to."""
+    """Number the changes from 1 on, and adapt each `since`, which is the number of a change."""
     numbered = []
     for number, change in enumerate(changes, 1):
         what = change.what
@@ -89,9 +89,9 @@ def _numbered(changes: Sequence[Change]) -> list[Change]:
 
 
 def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
-    """The same file with the secrets in its texts replaced.
+    """Return the file with the secrets in its texts replaced, and a mark in its metadata.
 
-    Its metadata says so. A file without secrets comes back as it is.
+    A file without secrets is returned unchanged.
     """
     known = Known(redactor=redactor)
     redact = partial(redact_text, known=known)
@@ -180,7 +180,7 @@ def _whole(whole: WholeSession, known: Known) -> WholeSession:
 
 
 def _links(whole: WholeSession, made: WholeSession) -> dict[str, str]:
-    """Chain hash after each leading system message → its hash without secrets."""
+    """Map the chain hash after each leading system message to the hash without secrets."""
     links: dict[str, str] = {}
     for part in whole.parts:
         before, after = chain.START, chain.START
@@ -211,9 +211,9 @@ def _change(change: Change, redact: Redact, links: Mapping[str, str]) -> Change:
 
 
 def _shown(message: Message, known: Known) -> Message:
-    """A message of a projection without secrets.
+    """Redact a message of a projection.
 
-    compact's own heading stays as it is: a digest in it may look like the number of a card.
+    compact's own heading stays as it is: its digest may look like a card number.
     """
     if not isinstance(message.content, str) or headed(message.content) is None:
         return redact_message(message, known)

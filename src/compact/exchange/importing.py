@@ -1,4 +1,4 @@
-"""A conversation from a file as a new session of a store."""
+"""Turns a conversation from a file into a new session of a store."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from compact.session.entering import new_branch
 from compact.store.whole_session import NewIds, OwnPart, WholeSession, renamed
 
 RECORD = "record"
-"""The metadata key for what the file holds beside its messages."""
+"""The metadata key for what the file holds in addition to its messages."""
 LONGEST_ID = 200
-"""Characters."""
+"""At most how many characters a session's id has."""
 
 
 def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> SessionFile:
-    """A transcript as a session with this id. `name` is the name of its file.
+    """Turn a transcript into a session with this id. `name` is the name of the file.
 
     Raises:
-        InvalidTranscript: a tool schema in it is broken.
+        InvalidTranscript: a tool schema in the transcript is broken.
     """
     try:
         check_tools(transcript.tools)
@@ -68,9 +68,9 @@ def as_new(
     session_id: str,
     scope: str = DEFAULT_SCOPE,
 ) -> WholeSession:
-    """What a store should keep of a new session with this id and scope.
+    """Build a new session with this id and scope, ready to be stored.
 
-    A whole session keeps its counts. Other files get their tokens counted as the settings say.
+    A whole session keeps its token counts. For other files, tokens are counted by the settings.
 
     Raises:
         InvalidMessage: a message cannot be stored.
@@ -127,7 +127,7 @@ def _made(session: Session, read: SessionFile, settings: CompactConfig) -> Whole
 
 
 def _under_free_ids(whole: WholeSession, store: SessionStore, session_id: str) -> WholeSession:
-    """The session under this id. Branches and projections keep their ids where these are free."""
+    """Give the session this id. Branches and projections keep their ids if the ids are free."""
     has_branch, has_projection = _knows(store.branch), _knows(store.projection)
     keeps = session_id == whole.session.id
     branches: dict[str, str] = {}
@@ -157,10 +157,10 @@ def _knows(find: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def put(store: SessionStore, whole: WholeSession) -> Session:
-    """Store a session in one step: all of it or nothing. Returns the session as stored.
+    """Store a session, whole or not at all. Return the session as stored.
 
     Raises:
         Superseded: a session with this id exists.
-        StoreFailed: it cannot be stored.
+        StoreFailed: the session cannot be stored.
     """
     return cast("SessionTransfer", store).put_session(whole)

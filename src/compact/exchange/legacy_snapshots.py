@@ -1,5 +1,5 @@
-"""Turns a snapshot file of an older program into a snapshot of its session. The snapshot stands at
-the position that its messages have in the session's history.
+"""Turns a snapshot file of an older program into a snapshot of its session. The snapshot is placed
+after the messages that it has, in the session's history.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from compact.messages.sessions import Purpose, Session, Snapshot
 FORMAT = "legacy_snapshot"
 """The name of the transcript format of such files."""
 NOTE = "legacy snapshot:"
-"""Prefix of the session's note that keeps the file's contents. The snapshot's id follows."""
+"""The session's note with the file's contents is named by this prefix and the snapshot's id."""
 _BEGINNING = 100
-"""Characters that such programs keep of an archived message of a person."""
+"""How many characters such programs keep of a user's archived message."""
 _ENDED = frozenset(("completed", "done", "achieved"))
 """What such programs call a finished goal."""
 
@@ -27,8 +27,8 @@ _ENDED = frozenset(("completed", "done", "achieved"))
 def as_snapshot(
     read: SessionFile, session: Session, history: Sequence[Message], window: int
 ) -> Snapshot | None:
-    """The snapshot that a file holds, for a session with this history. None where the history does
-    not contain the file's messages in their order.
+    """Build the snapshot that a file holds, for a session with this history. Return None if the
+    history does not have the file's messages in their order.
     """
     at = _position(read.messages, history)
     if at is None:
@@ -51,7 +51,7 @@ def as_snapshot(
 
 
 def _position(messages: Sequence[Message], history: Sequence[Message]) -> int | None:
-    """Length of the history after the last of these messages and the tool results behind it."""
+    """Return the position after the last of these messages and the tool results that follow it."""
     at = 0
     for role, text in _texts(messages):
         while at < len(history) and not _says(history[at], role, text):
@@ -78,7 +78,7 @@ def _texts(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
 
 
 def goals_in(record: Mapping[str, Any]) -> Iterator[Goal]:
-    """The goals of a file that have a text."""
+    """Yield the goals of a file that have a text."""
     for name in ("conversationState", "state", "context"):
         if isinstance(inner := record.get(name), dict):
             record = {**record, **inner}

@@ -1,5 +1,5 @@
-"""What a migration did, as a value and as a manifest in a folder beside the store. A rollback reads
-it.
+"""Records what a migration did, in a manifest in a folder next to the store. A rollback reads the
+manifest.
 
 `migrations/TIME/manifest.json` is written before the first change and again at the end.
 `migrations/TIME/backup/` is the store before the migration. `replaced/` is the store before a
@@ -24,9 +24,9 @@ from compact.exchange.stored_sources import StoredState
 from compact.files import make_folders, named_path, write_whole
 
 Outcome = Literal["new", "grown", "snapshot", "there", "differs", "broken", "unknown"]
-"""`new` makes a session. `grown` adds the messages that a file has more. `snapshot` is a recovery
-point of a session. The others change nothing: `there` is stored already, `differs` has another past
-than the session of its file, `broken` cannot be read, `unknown` is no conversation."""
+"""`new` makes a session. `grown` adds a file's new messages. `snapshot` is a recovery point of a
+session. The others change nothing: `there` is stored already, `differs` has other messages than the
+session made from the file, `broken` cannot be read, `unknown` is not a conversation."""
 
 
 class MigratedConversation(BaseModel, frozen=True, defer_build=True):
@@ -35,50 +35,50 @@ class MigratedConversation(BaseModel, frozen=True, defer_build=True):
     path: str
     outcome: Outcome
     reason: str = ""
-    """Why it is not stored, or not as it is in the file. Empty where there is nothing to say."""
+    """Why the conversation is not stored, or not as it is in the file. Empty if it is."""
     format: str | None = None
     sha256: str = ""
-    """Of the file."""
+    """The checksum of the file."""
     conversation: int = 1
-    """Its number in the file."""
+    """The number of the conversation in the file."""
     session_id: str | None = None
-    """The session that it became, or that has it already."""
+    """The session that the conversation became, or that has it already."""
     title: str | None = None
     messages: int = 0
     tokens: int = 0
     added: int = 0
-    """Messages that the migration stores."""
+    """How many messages the migration stores."""
     branch_id: str | None = None
-    """The branch that a grown session goes on in."""
+    """The branch that new messages of a grown session are added to."""
     snapshot_id: str | None = None
     notes: tuple[str, ...] = ()
-    """What the format has and a message has no field for, in words."""
+    """What the file says that a message has no field for, in words."""
 
 
 class MigrationReport(BaseModel, frozen=True, defer_build=True):
-    """A migration, or the plan of one."""
+    """What a migration did, or would do."""
 
     id: str
-    """Its time. A rollback takes it as the name."""
+    """When the migration began. Pass this to a rollback as the migration's name."""
     made_at: datetime
     store: str | None
-    """The store's file; None for one in memory."""
+    """The store's file. None for a store in memory."""
     scope: str
     dry_run: bool
     folder: str | None = None
-    """The folder of its manifest. None where nothing was changed."""
+    """The folder of the manifest. None if nothing was changed."""
     backup: str | None = None
     """The folder with the store as it was before. None for a new store."""
     conversations: tuple[MigratedConversation, ...] = ()
 
     @property
     def outcomes(self) -> Mapping[Outcome, int]:
-        """Outcome → number of conversations."""
+        """How many conversations had each outcome."""
         return Counter(each.outcome for each in self.conversations)
 
 
 class RollbackReport(BaseModel, frozen=True, defer_build=True):
-    """A rollback, or the plan of one."""
+    """What a rollback did, or would do."""
 
     id: str
     store: str
@@ -98,31 +98,31 @@ class RollbackReport(BaseModel, frozen=True, defer_build=True):
 
 SCHEMA = "compact/migration"
 VERSION = 1
-"""Of the manifest's schema."""
+"""The version of the manifest's schema."""
 FOLDER, MANIFEST, BACKUP = "migrations", "manifest.json", "backup"
 State = Literal["running", "stopped", "done", "rolled back"]
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A migration and its state."""
+    """Holds the report and the state of a migration."""
 
     state: State
     report: MigrationReport
     states: Mapping[str, StoredState] | None = None
-    """Session → its state after the migration. None where the migration did not end."""
+    """Each session's state after the migration, by id. None if the migration did not end."""
 
 
 def folder_of(store: str) -> Path:
-    """The folder of a store's migrations."""
+    """Return the folder of a store's migrations."""
     return named_path(store).absolute().parent / FOLDER
 
 
 def begun(store: str, wanted: str) -> Path:
-    """A new folder for a migration. The name gets a number where it is taken.
+    """Create a folder for a migration. If the name is taken, add a number.
 
     Raises:
-        StoreFailed: it cannot be created.
+        StoreFailed: the folder cannot be created.
     """
     place = folder_of(store)
     try:
@@ -144,7 +144,7 @@ def write(folder: Path, manifest: Manifest) -> None:
     """Write a manifest, whole or not at all.
 
     Raises:
-        StoreFailed: it cannot be written.
+        StoreFailed: the manifest cannot be written.
     """
     value = {
         "schema": SCHEMA,
@@ -163,12 +163,12 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of a migration.
+    """Read the manifest of a migration.
 
     Raises:
-        NotFound: there is none.
-        StoreDamaged: it is none that was written.
-        StoreFailed: a newer compact wrote it.
+        NotFound: there is no manifest.
+        StoreDamaged: the manifest is not what compact wrote.
+        StoreFailed: a newer compact wrote the manifest.
     """
     path = folder / MANIFEST
     try:
@@ -192,5 +192,5 @@ def read(folder: Path) -> Manifest:
 
 
 def all_of(store: str) -> list[Path]:
-    """The folders of a store's migrations, oldest first."""
+    """Return the folders of a store's migrations, oldest first."""
     return sorted(each.parent for each in folder_of(store).glob(f"*/{MANIFEST}"))

@@ -1,8 +1,8 @@
 """Brings conversations from files into a store, each wholly or not at all.
 
-A session's metadata has the digest of its source file. So a stored conversation is found again, an
-interrupted migration goes on, and a file that has grown adds only its new messages. Nothing else in
-the store changes.
+A session's metadata has the digest of its source file. So a stored conversation is recognized, an
+interrupted migration can go on, and a file that has grown adds only its new messages. Nothing else
+in the store changes.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.store.whole_session import WholeSession
 
 Progress = Callable[[int, int], None]
-"""Gets the number of finished files and the number of all files."""
+"""Called with the number of files done so far, and the number of all files."""
 LEGACY_SESSION = "legacy_session"
 """The name of the format whose sessions have snapshots."""
 SHOWN_OF_DIGEST = 6
-"""Characters of a digest in an id. They tell two sessions apart whose files have the same name."""
+"""How many characters of a digest an id gets if two files have the same name."""
 
 
 def migrate(
@@ -53,15 +53,15 @@ def migrate(
 ) -> MigrationReport:
     """Import the conversations of files and of whole folders, in any known format.
 
-    Each becomes a session of its own, wholly or not at all, and is read back and compared. A stored
-    conversation stays as it is. A file that has grown since adds its new messages. With `dry_run`
-    nothing is changed. Before the first change the store is copied into `migrations/TIME/backup`
-    beside it. `migrations/TIME/manifest.json` lists what was done.
+    Each conversation becomes one session, whole or not at all, and is read back and compared. A
+    conversation that is stored already stays. If its file has grown, the new messages are added.
+    With `dry_run` nothing is changed. Before the first change, the store is copied into
+    `migrations/TIME/backup` next to it. `migrations/TIME/manifest.json` lists what was done.
 
     Raises:
-        InvalidArgument: no path is given, or the store is no file.
-        StoreFailed: the store cannot be read or written; what was stored before stays, and is found
-            when the migration is begun again.
+        InvalidArgument: no path was given, or the store is not a file.
+        StoreFailed: the store cannot be read or written. What was stored stays: begin the migration
+            again to go on.
     """
     named("scope", scope)
     wanted = [paths] if isinstance(paths, str | Path) else list(paths)
@@ -84,8 +84,8 @@ def migrate_data(
     settings: CompactConfig | None = None,
     only: str | None = None,
 ) -> MigratedConversation:
-    """Import the one conversation in these bytes, like `migrate`, but without a backup and a
-    manifest. `only` names the format that it must have.
+    """Import the first conversation in these bytes, as `migrate` does, but without a backup and a
+    manifest. With `only`, the conversation must have the format of that name.
 
     Raises:
         StoreFailed: the store cannot be read or written.
@@ -111,14 +111,14 @@ class _Migration:
     backup: Path | None = None
     stored: StoredSources = field(init=False)
     planned: dict[str, list[bytes]] = field(default_factory=dict)
-    """Session that a dry run would make → the links of its messages."""
+    """The message digests of each session that a dry run would make, by the session's id."""
     owners: dict[str, WholeSession] = field(default_factory=dict)
-    """Those of them that may have snapshots."""
+    """The sessions of a dry run that may have snapshots."""
     snapshots: list[SourceFile] = field(default_factory=list)
-    """Files with snapshots. They wait until their sessions are stored."""
+    """Files with snapshots. They are read after the sessions are stored."""
     done: list[MigratedConversation] = field(default_factory=list)
     tick: Callable[[], None] = field(default=lambda: None)
-    """Is called before each conversation."""
+    """Called before each conversation."""
 
     def __post_init__(self) -> None:
         self.stored = StoredSources.of(self.store, self.scope)
@@ -143,7 +143,7 @@ class _Migration:
         return self.report()
 
     def report(self) -> MigrationReport:
-        """What was done so far."""
+        """Report what was done so far."""
         return MigrationReport(
             id=self.id,
             made_at=clock_and_ids.now(),
@@ -404,8 +404,8 @@ def _reason(error: CompactError) -> str:
 
 
 def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConversation]:
-    """Conversations that could not be migrated, and files that hold none though the caller named
-    them.
+    """Return the conversations that could not be migrated, and the files named by the caller that
+    hold no conversation.
     """
     named = {str(named_path(path)) for path in paths}
     return [

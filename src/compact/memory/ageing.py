@@ -1,9 +1,9 @@
-"""Ageing of memory (A-2): each session of a scope gets the digest for its age, beside its messages.
-Start at `MemoryAgeing.age`.
+"""Ages memory (A-2): gives each session of a scope a digest that fits its age, in addition to its
+messages. Start at `MemoryAgeing.age`.
 
-Each digest is committed by itself, and only while the session still has the messages of the digest.
-A killed run leaves the old digest or the new one, and the next run goes on. A run without due work
-writes nothing. This module changes no message: `memory.archival_manager` moves the originals last.
+Each digest is committed alone, and only if the session's messages did not change meanwhile. If a
+run is killed, each session has its old or its new digest, and the next run goes on. A run with
+nothing to do writes nothing. No message is changed here: `memory.archival_manager` moves them.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from compact.text.digests import (
 )
 
 LEASE = timedelta(minutes=10)
-"""The holder of a lease loses it after this time without a sign of life."""
+"""How long a process keeps its lease without renewing it."""
 FORMS = {
     CompressionLevel.ARCHIVED: CompressionLevel.SUMMARY,
     CompressionLevel.METADATA: CompressionLevel.SUMMARY,
 }
-"""Level → level of the digest while the originals are not archived yet. The digest goes into the
-archive with the originals. A later run reduces a session of a year to its metadata."""
+"""The level of the digest to write while the originals of a session at this level are not archived
+yet. The digest is archived with them. A later run reduces a session of a year to its metadata."""
 
 
 FIRST_A_SUMMARY = (
     "a summary first, for the archive; then the next run leaves what is known about it"
 )
-"""The reason in a report for a session of a year whose originals are not archived yet."""
+"""The reason in a report for a session of over a year whose originals are not archived yet."""
 
 
 class AgedStore(SessionStore, DigestStore, Leases, Protocol):
@@ -73,7 +73,7 @@ def ageing_of(
     clock: Callable[[], datetime] | None = None,
     archives: ArchivalManager | None = None,
 ) -> MemoryAgeing:
-    """The ageing of a scope, with the thresholds of the settings. Without `archives` all originals
+    """Build the ageing of a scope, with the settings' thresholds. Without `archives`, all originals
     stay where they are.
 
     Raises:
@@ -89,13 +89,13 @@ def ageing_of(
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The work that is due for a session."""
+    """Says what is to be done for a session."""
 
     session: Session
     days: int
     before: DigestNote | None
     level: CompressionLevel
-    """The level for its age."""
+    """The level that fits the session's age."""
     chain: bytes
     fingerprint: str
     is_archived: bool = False
@@ -104,19 +104,19 @@ class Due:
 
     @property
     def form(self) -> CompressionLevel:
-        """The level of the digest that it should have."""
+        """The level that the session's digest should have."""
         if self.is_archived and self.level is CompressionLevel.METADATA:
             return self.level
         return FORMS.get(self.level, self.level)
 
     @property
     def now(self) -> CompressionLevel:
-        """The level of the digest that it has."""
+        """The level that the session's digest has now."""
         return self.before.level if self.before else CompressionLevel.FULL
 
     @property
     def is_done(self) -> bool:
-        """Whether the stored digest is the one it should have."""
+        """Whether the session's stored digest is up to date."""
         if self.form is CompressionLevel.FULL and self.score is None:
             return self.before is None
         same = self.before is not None and self.before.fingerprint == self.fingerprint
@@ -124,14 +124,14 @@ class Due:
 
     @property
     def step(self) -> Literal["none", "write", "drop"]:
-        """What to do about its digest."""
+        """What to do about the session's digest."""
         if self.form is not CompressionLevel.FULL:
             return "none" if self.is_done else "write"
         return "drop" if self.now is not CompressionLevel.FULL else "none"
 
     @property
     def action(self) -> str:
-        """The step, and whether its originals are still to be archived."""
+        """The step, and whether the session's originals are still to be archived."""
         if not self.level.is_archived or self.is_archived:
             return self.step
         return "archive" if self.step == "none" else f"{self.step}, archive"
@@ -157,9 +157,9 @@ class MemoryAgeing:
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """Write the due digests and archive the oldest originals. A dry run only reports them.
-        `progress` gets the number of finished sessions and of all. Then it gets the same for the
-        archived ones.
+        """Write the digests that are due, and archive the originals of the oldest sessions. A dry
+        run only reports. `progress` is called with the number of sessions done so far and of all,
+        first for digests, then for archives.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -186,8 +186,8 @@ class MemoryAgeing:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """Age on a schedule. Of several processes only the holder of the lease does the work. It
-        releases the lease however it ends. `stops` is asked between sessions.
+        """Age on a schedule. If there are several processes, only the one that holds the lease does
+        the work. The lease is always released. Stop between sessions if `stops` returns True.
         """
         lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
 
@@ -217,7 +217,7 @@ class MemoryAgeing:
             raise _LeaseLost
 
     def digest(self, session: Session) -> CompressedConversation | None:
-        """The session's digest. None where it keeps every word."""
+        """Return the session's digest, or None if every word is kept."""
         digest = self.store.digest(session.id)
         return None if digest is None or digest.level is CompressionLevel.FULL else digest
 
@@ -231,7 +231,7 @@ class MemoryAgeing:
         dry_run: bool = False,
         lease: Lease | None = None,
     ) -> Iterator[AgeingRow]:
-        """One row for each session, the last changed first."""
+        """Do what is due, and yield a row for each session, the one changed last first."""
         notes = self.store.digest_notes(self.scope)
         listed = self.archives.list_archived() if self.archives else ()
         archived = {each.session_id for each in listed}
@@ -247,7 +247,7 @@ class MemoryAgeing:
             yield self._row(due, digest)
 
     def importance(self, session: Session) -> Importance:
-        """The session's importance. Its messages are read in pages."""
+        """Return the session's importance. Read its messages in pages."""
         return importance_of(self.store, session, self.retention)
 
     def _due(
@@ -341,10 +341,10 @@ T = TypeVar("T")
 
 
 class Schedule(Generic[T]):
-    """Runs its work in a thread at once, and again `every` seconds after each end, until it is
-    stopped. An exception of the work is kept in `error`, and the next run comes as planned.
+    """Runs work in a thread at once, and again `every` seconds after each run ends, until `stop` is
+    called. If the work raises, `error` keeps the exception, and the next run comes as planned.
 
-    A forked child has no such thread.
+    In a forked child process, the schedule does not run.
     """
 
     def __init__(self, work: Callable[[Callable[[], bool]], T], *, every: float) -> None:
@@ -352,25 +352,25 @@ class Schedule(Generic[T]):
         self._stops, self._ran = Event(), Condition()
         self.runs = 0
         self.last: T | None = None
-        """The last result of the work."""
+        """What the last successful run returned."""
         self.error: Exception | None = None
-        """The exception of the last run. None after a run that went well."""
+        """The exception that the last run raised. None if it raised none."""
         self._thread = Thread(target=self._run, name="compact-schedule", daemon=True)
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread is alive."""
+        """Whether the schedule's thread is alive."""
         return self._thread.is_alive()
 
     def wait(self, runs: int, seconds: float | None = None) -> bool:
-        """Wait until so many runs are done, at most `seconds`. Returns whether they are."""
+        """Wait until `runs` runs are done, at most `seconds`. Return whether they are done."""
         with self._ran:
             return self._ran.wait_for(lambda: self.runs >= runs, seconds)
 
     def stop(self, seconds: float | None = None) -> bool:
-        """Stop after the current run, and wait for its end at most `seconds`. Returns whether it
-        has ended.
+        """Stop after the current run. Wait at most `seconds` until the run has ended, and return
+        whether it has.
         """
         self._stops.set()
         self._thread.join(seconds)

@@ -1,12 +1,13 @@
-"""`ArchivalManager`: old conversations go into files, and come back whole.
+"""`ArchivalManager`: moves old conversations into files, and restores them whole.
 
     archives = ArchivalManager("chat.db")
     archives.archive_conversations()          # those without a new message for 90 days
     archives.restore_conversation("harbour")  # every byte of it
 
-Each is two files below `chat-archive/YYYY/MM/`, or two objects in S3: a readable one and the
-originals. An archived session is still listed, read and recalled from. It must be restored before
-it goes on. A search of memory does not find its messages, but `search_archived` finds its digest.
+Each conversation becomes two files below `chat-archive/YYYY/MM/`, or two objects in S3: a readable
+one and the originals. An archived session can still be listed, read and recalled from. Restore it
+before you add messages. A search of memory does not find its messages; `search_archived` does find
+its digest.
 """
 
 from __future__ import annotations
@@ -46,20 +47,19 @@ from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveRep
 from compact.text.digests import CompressionLevel
 
 DAYS = 90
-"""A conversation is archived after so many days without a new message, by default."""
+"""After how many days without a new message a conversation is archived, by default."""
 
 
 class ArchivalManager:
     """The archive of the conversations of one scope, in a store's file or in an open store.
 
-    `folder` is where files go: a folder, or `s3://BUCKET/PREFIX`. The default is `NAME-archive`
-    beside the file. Objects in S3 are encrypted with `kms_key` where one is given, and boto3 finds
-    the credentials. `settings` say which conversations are kept whole, and who writes missing
-    digests.
+    `folder` is where files are written: a folder, or `s3://BUCKET/PREFIX`. Default: `NAME-archive`
+    next to the file. Objects in S3 are encrypted with `kms_key` if you give one; boto3 finds the
+    credentials. `settings` say which conversations are kept whole, and what writes digests.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
-        InvalidArgument: the store keeps no archive, or the address names no bucket.
+        InvalidArgument: the store has no archive, or the address names no bucket.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ArchivalManager:
 
     @property
     def folder(self) -> str:
-        """Where the files go: a folder, or an address in S3.
+        """Where the files are written: a folder, or an address in S3.
 
         Raises:
             InvalidArgument: the store is in memory and no folder was given.
@@ -117,18 +117,18 @@ class ArchivalManager:
         now: datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
-        """Move the messages of conversations into files: the named ones, else those without a new
-        message for so many days. Without names, a conversation that is kept whole at any age stays,
+        """Move the messages of conversations into files: those named in `ids`, else all without a
+        new message for `older_than_days`. Without `ids`, important conversations are kept whole,
         and the report says why. A conversation without a digest gets one first.
 
-        Nothing is removed before both files are written, synced, read back and compared. Where a
-        conversation fails, nothing of it is removed. The call may be repeated at any time, also
-        after a crash. `progress` gets the number of finished conversations and of all.
+        Messages are removed only after both files are written, synced, read back and compared. If
+        archiving a conversation fails, nothing is removed. You may repeat the call at any time,
+        even after a crash. `progress` is called with the number done so far and the number of all.
 
         Raises:
-            NotFound: the scope has no conversation of a name; nothing was archived.
+            NotFound: the scope has no conversation with one of the ids; nothing was archived.
             StoreFailed: the store cannot be used.
-            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+            BlockingCallInLoop: a model writes digests, and this thread runs an event loop.
         """
         at, tell = now or clock_and_ids.now(), progress or (lambda *_: None)
         kept, failed = dict[str, str](), dict[str, str]()
@@ -164,7 +164,7 @@ class ArchivalManager:
         return report.model_copy(update={"kept": kept, "failed": {**failed, **report.failed}})
 
     def _reason(self, session: Session, now: datetime) -> str:
-        """Why a session is kept whole at any age. Empty where it is not."""
+        """Return why a session is kept whole at any age. Empty if it is not."""
         if session.metadata.get("important"):
             return MARKED
         retention = retention_of(self._settings)
@@ -172,7 +172,7 @@ class ArchivalManager:
         return retention.reason(importance, days_between(active_at(session), now))
 
     def _digest(self, session: Session) -> str | None:
-        """The text of the session's digest. Writes one where there is none of these messages."""
+        """Return the text of the session's digest. Write one if none is up to date."""
         store = cast("DigestStore", self._store)
         chain = self._store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self._engine, chain)
@@ -191,12 +191,11 @@ class ArchivalManager:
 
     def restore_conversation(self, session_id: str, *, now: datetime | None = None) -> Session:
         """Bring every message of a conversation back into the database, with its vectors, and index
-        its words. Returns the session as it is then. Restoring counts as a use: ageing starts
-        again.
+        its words. Return the restored session. Its age is counted from now.
 
         Raises:
             NotFound: the scope has no such conversation.
-            StoreDamaged: its archive is missing or altered; it stays as it is.
+            StoreDamaged: the archive is missing or was changed; it stays as it is.
         """
         self._session(session_id)
         self._archive.restore_session(session_id)
@@ -208,20 +207,20 @@ class ArchivalManager:
         )
 
     def list_archived(self) -> list[ArchivedConversation]:
-        """The archived conversations, newest message first."""
+        """Return the archived conversations, the one with the newest message first."""
         archived = self._archive.archived_sessions(scope=self._scope)
         return sorted(archived, key=lambda each: instant(each.ended), reverse=True)
 
     def search_archived(self, query: str, *, limit: int = 10) -> list[ArchivedConversation]:
-        """The archived conversations whose title, tags or digest share words with the query, the
-        best by BM25 first.
+        """Find archived conversations whose title, tags or digest share words with the query, best
+        match (by BM25) first, at most `limit`.
         """
         most = max(0, limit)
         return self._archive.archived_sessions(scope=self._scope, query=query, most=most)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
-        """Archive files that are missing, altered or unreadable. Nothing is changed. `progress`
-        gets the number of checked archives and of all.
+        """Return which archive files are missing, changed or unreadable. Change nothing. `progress`
+        is called with the number of archives checked so far and the number of all.
         """
         return self._archive.archive_faults(scope=self._scope, progress=progress)
 
@@ -238,13 +237,13 @@ class ArchivalManager:
 def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> ForgottenReport:
     """Delete a session with its archive, and report whether anything is left.
 
-    Copies in a folder are deleted after the session: after a crash the next process that opens the
-    store deletes them. Copies elsewhere are deleted first: where that fails, the session still
-    exists.
+    Copies in a folder are deleted after the session. If the process dies between, the next process
+    that opens the store deletes them. Copies elsewhere are deleted first: if that fails, the
+    session still exists.
 
     Raises:
         NotFound: there is no such session.
-        StoreFailed: it, or its copies, could not be deleted.
+        StoreFailed: the session or its copies could not be deleted.
         ImportError: a package that the archive needs is not installed.
     """
     kept = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)

@@ -1,9 +1,9 @@
-"""Backups: a whole store copied into a folder while it is in use, and stores restored from such
+"""Backs up a whole store into a folder while the store is in use, and restores stores from such
 folders.
 
 `sessions.db` is the database, `archive/` has the archives of its sessions, `settings.json` the
-settings, `manifest.json` the list of files. A backup and a restored store are written under another
-name. They get their own name when they are whole and on the disk.
+settings, `manifest.json` the list of files. Backups and restored stores are written under temporary
+names, and renamed when they are complete and on the disk.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from compact.store.reports import BackupCounts, BackupReport
 
 SCHEMA = "compact/backup"
 VERSION = 1
-"""Of the manifest's schema."""
+"""The version of the manifest's schema."""
 MANIFEST, DATABASE, ARCHIVE, SETTINGS = "manifest.json", "sessions.db", "archive", "settings.json"
 """Names of the files in a backup."""
 Progress = Callable[[int, int], None]
-"""Gets the bytes done and the bytes in all."""
+"""Called with the number of bytes done so far, and the number of all bytes."""
 
 
 def make_backup(
@@ -49,8 +49,8 @@ def make_backup(
 
     Raises:
         InvalidArgument: the store cannot be copied.
-        StoreFailed: there is something of that name already, or it cannot be written.
-        StoreDamaged: an archive of the store is missing or altered.
+        StoreFailed: the path exists already, or the backup cannot be written.
+        StoreDamaged: an archive of the store is missing or was changed.
     """
     if not hasattr(store, "copy_into"):
         raise InvalidArgument("path", "a backup needs a store in a file, or ':memory:'")
@@ -70,13 +70,13 @@ def make_backup(
 def restore_backup(
     backup: str | Path, path: str | Path, *, progress: Progress | None = None
 ) -> BackupReport:
-    """Make a store from a backup, in a new file. Archives go to `NAME-archive` beside it. All
-    checksums are verified first, and the new store is checked before it gets its name.
+    """Restore a store from a backup into a new file. Archives are put into `NAME-archive` next to
+    the file. All checksums are verified first, and the new store is checked before it is renamed.
 
     Raises:
         NotFound: there is no such backup.
-        StoreDamaged: it is not what compact wrote; nothing was restored.
-        StoreFailed: there is something of that name already, or it cannot be written.
+        StoreDamaged: the backup is not what compact wrote; nothing was restored.
+        StoreFailed: the file exists already, or the store cannot be written.
     """
     folder, target = (named_path(each).absolute() for each in (backup, path))
     manifest = _read(folder)
@@ -133,13 +133,13 @@ def _manifest(folder: Path, counts: BackupCounts) -> dict[str, Any]:
 
 
 def _sum_of(manifest: Mapping[str, Any]) -> str:
-    """The checksum of a manifest without its own sum."""
+    """Return the checksum of a manifest, leaving out the checksum that it holds."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
     return sha256(_json(rest)).hexdigest()
 
 
 def _without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Settings without passwords in addresses: a backup is a plain file."""
+    """Return settings without the passwords in addresses, because a backup is not encrypted."""
     if isinstance(value, dict):
         return {name: _without_secrets(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -148,12 +148,12 @@ def _without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """The manifest of a backup.
+    """Read the manifest of a backup.
 
     Raises:
-        NotFound: there is none.
-        StoreDamaged: it is none that was written.
-        StoreFailed: a newer compact wrote it.
+        NotFound: there is no manifest.
+        StoreDamaged: the manifest is not what compact wrote.
+        StoreFailed: a newer compact wrote the manifest.
     """
     try:
         data = (folder / MANIFEST).read_bytes()
@@ -204,7 +204,7 @@ def _verified(
 
 
 def _is_ours(archives: Path, manifest: Mapping[str, Any]) -> bool:
-    """Whether a folder holds only the backup's archives. A killed restore leaves such a folder."""
+    """Tell whether a folder holds just the backup's archives, as a killed restore leaves it."""
     sums = {
         f"{ARCHIVE}/{path.relative_to(archives).as_posix()}": _sum(path)
         for path in archives.rglob("*")

@@ -45,7 +45,7 @@ RATIOS: Mapping[CompressionLevel, float] = {
     CompressionLevel.SUMMARY: 0.35,
     CompressionLevel.ARCHIVED: 0.35,
 }
-"""Share of the tokens that a digest of a level is written for: the middle of the range that the
+"""Which share of the tokens a digest of each level should have: the middle of the range that the
 level promises."""
 TOKENIZER = "o200k"
 """The tokenizer where the settings name none."""
@@ -82,7 +82,7 @@ class Original(NamedTuple):
 
 
 class CompressionEngine:
-    """Writes digests of conversations by their age. `store` is where it looks originals up again.
+    """Writes digests of conversations by their age. It finds the original messages in `store`.
 
     Raises:
         UnknownModel: the settings name an unknown summarizer or tokenizer.
@@ -137,13 +137,13 @@ class CompressionEngine:
 
     @property
     def fingerprint(self) -> str:
-        """Everything but the messages that a digest depends on."""
+        """All that a digest depends on, except the messages."""
         ratios = "/".join(f"{ratio:g}" for ratio in RATIOS.values())
         name = self._counter.estimator.name
         return f"1 {self._digester.summarizer.name} {name} {self._digester.mode} {ratios}"
 
     def tokens_of(self, messages: Iterable[Message]) -> int:
-        """Tokens of messages. System prompts count nothing, as in ratios."""
+        """Count the tokens of messages. System prompts are not counted."""
         tokens = 0
         for message in messages:
             if not isinstance(message, Message):
@@ -154,13 +154,13 @@ class CompressionEngine:
     # --- by age -----------------------------------------------------------------------------------
 
     def get_compression_level(self, age_days: float) -> CompressionLevel:
-        """The level at an age in days since the last activity."""
+        """Return the level for an age in days since the last activity."""
         return self.ages.level(age_days)
 
     def compress_by_age(
         self, conversation: Conversation, *, now: datetime | None = None
     ) -> CompressedConversation:
-        """The conversation at the level for its age, counted from its latest message.
+        """Compress the conversation to the level for its age, counted from its latest message.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -175,7 +175,7 @@ class CompressionEngine:
     def compress(
         self, conversation: Conversation, level: CompressionLevel
     ) -> CompressedConversation:
-        """The conversation at a level.
+        """Compress the conversation to a level.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -208,7 +208,7 @@ class CompressionEngine:
         return CompressedConversation(level=level, about=about, **facts)
 
     def extract_key_points(self, conversation: Conversation) -> tuple[KeyPoint, ...]:
-        """The sentences of the digest of level KEY_POINTS, in its order.
+        """Return the sentences of the conversation's KEY_POINTS digest, in order.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -218,7 +218,7 @@ class CompressionEngine:
     def generate_summary(
         self, conversation: Conversation, target_ratio: float = 0.4
     ) -> ConversationSummary:
-        """A summary of about this share of the tokens. Its `ratio` is the true share.
+        """Summarize to about this share of the tokens. The summary's `ratio` is the real share.
 
         Raises:
             InvalidArgument: the share is not between 0 and 1.
@@ -242,10 +242,10 @@ class CompressionEngine:
     # --- and back ---------------------------------------------------------------------------------
 
     def decompress(self, compressed: CompressedConversation) -> Conversation:
-        """The original messages, while they are in memory or in the store.
+        """Return the original conversation, if it is still in memory or in the store.
 
         Raises:
-            NotFound: they are in neither; the text says where they are.
+            NotFound: the messages are in neither; the error says where they are.
         """
         if compressed.original is not None:
             return compressed.original
@@ -301,7 +301,7 @@ class _Pages:
 
 
 def original_of(store: SessionStore, session_id: str) -> Original:
-    """A session's messages on its open branch.
+    """Return a session's messages on its open branch, to be read in pages.
 
     Raises:
         NotFound: there is no such session.

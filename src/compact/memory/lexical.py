@@ -1,9 +1,9 @@
 """Scores how well messages answer a question by their words and traits, without a model.
 
-A message counts by the BM25 of itself and its neighbours in the session, nearer ones more: an
-answer stands beside its question, and the topic of a talk is named once. Small weights are added
-for who speaks, whether the message asks, and whether it holds what an answer needs. The weights
-were chosen by hand on five conversations (docs/evidence.md, search). None is sharp.
+A message's score is the BM25 of the message and its neighbours in the session; nearer ones count
+more. For an answer comes next to its question, and a topic is often named only once. Small weights
+are added for who speaks, for questions, and for what an answer needs (a name, a number, a time).
+The weights were chosen by hand on five conversations (docs/evidence.md, search).
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
-"""Distance → weight of a neighbour. Messages before count more than messages after."""
+"""How much a neighbour counts, by its distance. Earlier messages count more than later ones."""
 REACH = 3
 """Distance of the farthest neighbour."""
 _KERNEL = [NEIGHBOURS[-distance] for distance in range(-REACH, REACH + 1)]
 LONG = 200
-"""Words from which a message has no part in its neighbours' scores. A log or a document holds every
+"""A message with more words does not count for its neighbours: a log or a document has almost any
 word."""
 K1, B = 1.2, 0.75
-"""BM25 (Robertson and Zaragoza, 2009): K1 bounds how much repetition counts, B how much length."""
+"""BM25 (Robertson and Zaragoza, 2009): K1 limits how much repetition counts, B how much length."""
 
 
 class Weights(NamedTuple):
     """What each part adds to a message's score."""
 
     words: float = 5.0
-    """For the best message by words."""
+    """Added for the message whose words match best. Others get a share."""
     prior: float = 0.5
-    """Added for the named speaker and taken from others. Also for `FOR` and `AGAINST`."""
+    """Added for the named speaker and each trait in `FOR`; subtracted for others and `AGAINST`."""
     answer: float = 1.0
-    """For each trait that an answer has."""
+    """Added for each trait that an answer must have."""
     date: float = 2.5
-    """For the named day. Half of it for the month alone."""
+    """Added for the named day. Half is added if only the month fits."""
     meaning: float = 8.0
-    """For a cosine of 1 above that of the last nearest message."""
+    """Multiplied by how far the cosine is above that of the last message that was found."""
 
 
 WEIGHTS = Weights()
 FOR, AGAINST = Trait.SELF | Trait.AFTER_QUESTION, Trait.QUESTION
 """Traits that count for and against a message, whatever the question."""
 YEAR_ALONE = 0.15
-"""Share of the date's weight for the year alone."""
+"""Which share of the date's weight is added if the question names only the year."""
 NEAR_DAYS = 2
-"""A message this many days off the named day still matches."""
+"""A message at most this many days from the named day still matches."""
 SHARPNESS = 3.0
-"""Of the soft maximum in a session's score."""
+"""How close the soft maximum in a session's score is to the score of the best message."""
 
 
 def words_score(turns: TurnTable, keys_by_word: Sequence[Keys]) -> tuple[Keys, Floats]:
-    """The places of messages that hold words of the question, or have such neighbours; and the BM25
-    of each with its neighbours. The best has score 1.
+    """Return the places of messages that have words of the question, or have such neighbours, and
+    the BM25 score of each. The best score is 1.
 
-    `keys_by_word` are the messages that hold each word. A word counts once in a message, with the
-    weight ln(1 + (N - n + ½) / (n + ½)), where n of N messages hold it.
+    `keys_by_word` lists the messages that have each word. A word counts once per message, with the
+    weight ln(1 + (N - n + ½) / (n + ½)), if n of N messages have it.
     """
     import numpy as np
 
@@ -82,7 +82,7 @@ def words_score(turns: TurnTable, keys_by_word: Sequence[Keys]) -> tuple[Keys, F
 
 
 def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> Floats:
-    """Each message's score without its words: who speaks, its traits, its date."""
+    """Score each message without its words: by who speaks, its traits and its date."""
     import numpy as np
 
     score = np.array(_worths(question.asks, weights))[_signs(turns)]
@@ -96,7 +96,7 @@ def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> F
 
 @cache
 def _worths(asks: Trait, weights: Weights) -> list[float]:
-    """The score of each combination of traits."""
+    """Return the score of each combination of traits."""
 
     def worth(sign: Trait) -> float:
         own = (sign in FOR) - (sign in AGAINST)
@@ -106,8 +106,8 @@ def _worths(asks: Trait, weights: Weights) -> list[float]:
 
 
 def session_scores(turns: TurnTable, scores: Floats) -> Floats:
-    """The score of each session: the soft maximum (log of summed exponentials) of its messages. The
-    best message counts most, and several good ones count for more than one.
+    """Score each session: the soft maximum (log of summed exponentials) of its messages' scores.
+    The best message counts most, and several good messages count more than one.
     """
     import numpy as np
 
@@ -121,7 +121,7 @@ def session_scores(turns: TurnTable, scores: Floats) -> Floats:
 
 
 def session_of(turns: TurnTable) -> Keys:
-    """The place of each message's session."""
+    """Return the place of each message's session."""
     import numpy as np
 
     def made() -> Keys:
@@ -131,8 +131,8 @@ def session_of(turns: TurnTable) -> Keys:
 
 
 def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Floats:
-    """The weights of some places, spread to their neighbours by distance. They do not reach another
-    session. A long message keeps its weight to itself.
+    """Spread the weights of some places to their neighbours by distance, within a session. A long
+    message's weight is not spread.
     """
     import numpy as np
 
@@ -148,7 +148,7 @@ def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Flo
 
 
 def _length_weight(turns: TurnTable) -> Floats:
-    """BM25's length term of each message with its neighbours."""
+    """Return BM25's length term for each message with its neighbours."""
     import numpy as np
 
     lengths = spread(turns, np.arange(len(turns)), turns.rows["length"].astype(float))
@@ -157,7 +157,7 @@ def _length_weight(turns: TurnTable) -> Floats:
 
 
 def _signs(turns: TurnTable) -> NDArray[np.uint16]:
-    """The traits of each message, with the trait of following a question in its session."""
+    """Return each message's traits, and mark those that follow a question in their session."""
     import numpy as np
 
     def made() -> NDArray[np.uint16]:
@@ -171,7 +171,7 @@ def _signs(turns: TurnTable) -> NDArray[np.uint16]:
 
 
 def _date_match(turns: TurnTable, dates: Dates) -> Floats:
-    """1 on a named day, ½ in a named month, `YEAR_ALONE` in a named year."""
+    """Return 1 for a named day, ½ for a named month, `YEAR_ALONE` if only a year is named."""
     import numpy as np
 
     at = turns.rows["at"].astype("datetime64[us]")
@@ -192,20 +192,20 @@ def _date_match(turns: TurnTable, dates: Dates) -> Floats:
 
 
 FEW = 8
-"""Least number of stretches that is assumed. Less recalls more for small talk in a new memory. More
-needs more shared words there."""
+"""At least how many stretches are assumed. A lower value recalls more on small talk in a new
+memory, a higher value needs more shared words there."""
 STRETCH = 20
-"""Messages of a stretch. With fewer, common words of a long talk count as rare."""
+"""How many messages a stretch has. With fewer, common words of a long talk count as rare."""
 DISTINCT = 0.9
-"""The share of ln(stretches) that shared words must reach. Less recalls more for small talk."""
+"""Shared words must weigh at least this share of ln(stretches). A lower value recalls more."""
 COVERED = 0.25
-"""The share of the message's whole word weight that shared words must reach. Less recalls more for
-messages on other topics."""
+"""Shared words must weigh at least this share of all the message's words. A lower value recalls
+more for messages on other topics."""
 
 
 def is_about(turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.bool_]) -> bool:
-    """Whether a message is about one of the places where `may` holds. `keys_by_word` are the
-    messages that hold each of its words.
+    """Tell whether a message is about one of the places where `may` is True. `keys_by_word` lists
+    the messages that have each of its words.
     """
     distinct, covered = about(turns, keys_by_word, may)
     return distinct >= DISTINCT and covered >= COVERED
@@ -214,13 +214,13 @@ def is_about(turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.boo
 def about(
     turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.bool_]
 ) -> tuple[float, float]:
-    """The weight of the words that a message shares with its best place: as a share of what tells
-    one stretch from all others, and as a share of all its words. The current talk counts as one
-    more stretch, without any of the words.
+    """Weigh the words that a message shares with the place that fits best. Return their weight as a
+    share of ln(stretches), and as a share of the weight of all the message's words. The current
+    talk counts as one more stretch, which has none of the words.
 
-    A word weighs much where few stretches of talk have it, and nothing where all have it, like
-    "thanks": so no list of greetings is needed. The shared words must nearly tell the best place's
-    stretch from all others. With the weight ln(stretches) one stretch would do so by chance.
+    A word weighs much if few stretches have it, and nothing if all have it, like "thanks". So no
+    list of greetings is needed. Words of weight ln(stretches) fit one stretch by chance, so the
+    shared words must weigh about that much.
     """
     import numpy as np
 
@@ -243,7 +243,7 @@ def about(
 
 
 def stretch_of(turns: TurnTable) -> Keys:
-    """The number of each message's stretch. Each session begins a new one."""
+    """Return the number of each message's stretch. Each session begins a new stretch."""
     import numpy as np
 
     def made() -> Keys:

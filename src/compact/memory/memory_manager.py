@@ -44,81 +44,81 @@ from compact.text.turns import instant_of
 
 
 class MemoryStatus(BaseModel, frozen=True, defer_build=True):
-    """What a memory holds of one scope. The file may hold other scopes too."""
+    """What a memory holds for one scope. The file may hold other scopes too."""
 
     scope: str
     sessions: int = 0
     messages: int = 0
-    """On the open branches, with archived ones."""
+    """How many messages the open branches have, including archived messages."""
     important: int = 0
-    """Sessions that are marked as important."""
+    """How many sessions are marked as important."""
     first: datetime | None = None
     """When the oldest session began. None without sessions."""
     last: datetime | None = None
     """The time of the newest message."""
     levels: Mapping[CompressionLevel, int] = Field(default_factory=dict)
-    """Level → sessions with a digest of this level."""
+    """How many sessions have a digest of each level."""
     archived: int = 0
-    """Sessions whose originals are in the archive."""
+    """How many sessions have their original messages in the archive."""
     archive_bytes: int = 0
-    """Stored size of those originals."""
+    """How many bytes the archived originals take."""
     archive_folder: str | None = None
-    """Where archives go. None for a memory without a file and a folder."""
+    """The folder of the archives. None for a memory that has neither a file nor a folder."""
     file_bytes: int | None = None
-    """Of the database and its log. None for one in memory."""
+    """How many bytes the database and its log take. None for a database in memory."""
     unindexed: int = 0
-    """Messages of all scopes that the next search must index first."""
+    """How many messages of all scopes the next search must index first."""
     unembedded: int | None = None
-    """Messages of all scopes without a vector. None without an embedder, or while it fails."""
+    """How many messages of all scopes have no vector. None without a working embedder."""
     embedder: str | None = None
-    """The embedder of searches."""
+    """The name of the embedder. None without one."""
     embedder_failed: str | None = None
-    """Why the embedder fails. None where it works."""
+    """Why the embedder failed. None if it did not fail."""
 
 
 PAGE = 10
-"""Messages, and sessions, that a search returns by default."""
+"""How many messages, and how many sessions, a search returns by default."""
 
 
 class SearchOptions(TypedDict, total=False):
     """Options of a search."""
 
     sessions: Sequence[str]
-    """Ids of the sessions to search. Default: all of the scope."""
+    """Ids of the sessions to search. Default: all sessions of the scope."""
     roles: Sequence[Role]
-    """Roles of messages to find. Default: any."""
+    """Roles of the messages to find. Default: any role."""
     since: datetime | None
     """The earliest time of a message. A time without a zone is UTC."""
     until: datetime | None
-    """The latest time."""
+    """The latest time of a message."""
     least_importance: float | None
-    """0 to 1. Messages without a stored importance are then not found."""
+    """The least importance of a message, 0 to 1. Messages without a stored one are not found."""
     recent: bool
-    """Whether newer messages get up to a tenth more."""
+    """Whether to raise the score of newer messages, by up to a tenth."""
     about: str
-    """A text on the current topic. Messages near it get up to a tenth more."""
+    """A text on the current topic. Messages near this topic score up to a tenth higher."""
     method: Method | None
-    """`lexical`, `semantic` or `hybrid`. Default: hybrid with vectors, else lexical. Without
-    vectors it is always lexical. The result names the method."""
+    """`lexical` (by words), `semantic` (by meaning) or `hybrid` (both). Default: hybrid. Without
+    vectors, every search is lexical. The result names the method that was used."""
     neighbours: int
-    """Messages to show before and after each hit. Default: 1."""
+    """How many messages to show before and after each hit. Default: 1."""
 
 
 class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
-    """The index that is searched by words."""
+    """An index that can be searched by words."""
 
 
 class MemoryManager:
     """The memory of one scope, in a file, in `:memory:`, or in an open store.
 
-    With an `embedder`, or its name such as `minilm` or `ollama:nomic-embed-text`, searches find by
-    meaning too, once `embed` was called. The default is the embedder of the settings. Archives go
-    to `archive_folder`: a folder or `s3://BUCKET/PREFIX`. The default is the folder in the
-    settings, else one beside the file.
+    `embedder` is an embedder or its name, such as `minilm` or `ollama:nomic-embed-text`. Default:
+    the settings' embedder. Once you have called `embed`, searches find by meaning too. Archives are
+    written to `archive_folder`: a folder or `s3://BUCKET/PREFIX`. Default: the settings' folder,
+    else a folder next to the file.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
-        InvalidArgument: the store keeps no index to search by.
+        InvalidArgument: the store has no search index.
     """
 
     def __init__(
@@ -150,12 +150,12 @@ class MemoryManager:
 
     @property
     def store(self) -> SessionStore:
-        """The store. A session that is kept in it belongs to this memory."""
+        """The store. Sessions of the scope that are kept in this store belong to this memory."""
         return self._store
 
     @property
     def scope(self) -> str:
-        """The scope."""
+        """The name of the scope whose sessions this memory holds."""
         return self._scope
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class MemoryManager:
         self.close()
 
     def status(self) -> MemoryStatus:
-        """What this memory holds, and what is still to be done."""
+        """Return what this memory holds, and how many messages still need an index or a vector."""
         sessions, kept = self.sessions(), self.archived()
         notes = cast("DigestStore", self._store).digest_notes(self._scope)
         unembedded, why = None, None
@@ -216,17 +216,17 @@ class MemoryManager:
         content: str = "",
         **fields: object,
     ) -> Message:
-        """Append a message to a session of the scope. A missing session is created. Takes a
-        message, or its role and content, or its fields. Returns the message with its id, time and
-        importance.
+        """Append a message to a session of the scope. Create the session if there is none. Pass a
+        message, or a role and content, or the message's fields. Return the message with its id,
+        time and importance.
 
             memory.add_message("garden", "user", "The fern stands by the window.")
             memory.add_message("garden", role="user", content="And in winter?")
 
         Raises:
-            InvalidMessage: it is malformed; the text names the field.
-            NotFound: the session is another scope's.
-            StoreFailed: it could not be stored.
+            InvalidMessage: the message is malformed; the error names the field.
+            NotFound: the session belongs to another scope.
+            StoreFailed: the message could not be stored.
         """
         if isinstance(message, str):
             fields["role"], message = message, None
@@ -236,9 +236,9 @@ class MemoryManager:
     # --- search -----------------------------------------------------------------------------------
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
-        """Index what was stored since the last search, of all scopes. Returns whether that was
-        possible. A search does this by itself. Call it to show progress: `progress` gets the number
-        of indexed messages and of all.
+        """Index the messages of all scopes that were stored since the last search. Return whether
+        that was possible. Every search does this too; call this method to show progress. `progress`
+        is called with the number of messages indexed so far and the number of all.
         """
         return self._index.catch_up(progress)
 
@@ -246,10 +246,10 @@ class MemoryManager:
     def search(
         self, query: str, *, limit: int = PAGE, **options: Unpack[SearchOptions]
     ) -> SearchResult:
-        """The messages and sessions that answer a question best, at most `limit` of each.
+        """Find the messages and sessions that answer a question best, at most `limit` of each.
 
-        A message counts by its words and those of its neighbours, by who speaks, by the dates in
-        the question, and by what an answer to it must hold.
+        The score of a message depends on its words and those of its neighbours, on who wrote it, on
+        dates in the question, and on what an answer must contain (such as a number or a name).
 
         Raises:
             InvalidArgument: an option is wrong, or `limit` or `neighbours` is below 0.
@@ -274,8 +274,8 @@ class MemoryManager:
     def timeline(
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> list[TimelineEntry]:
-        """The number of messages for each day in UTC and each session, earliest first. A time
-        without a zone is UTC.
+        """Return how many messages each session has on each day (UTC), earliest first. `since` and
+        `until` limit the time. A time without a zone is UTC.
         """
         turns = self._index.turns(self._scope)
         days = list(by_day(turns, since, until))
@@ -295,7 +295,7 @@ class MemoryManager:
     def _ranked(
         self, query: str, most: int, options: SearchOptions
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
-        """The results, the methods, and the embedder's error where the search by meaning failed."""
+        """Search. If the embedder fails, search by words, and return the embedder's error too."""
         try:
             only = SearchFilter.model_validate(options)
         except ValidationError as error:
@@ -309,7 +309,7 @@ class MemoryManager:
             return search(ways=ways), ways, error
 
     def _ways(self, options: SearchOptions) -> Ways:
-        """The methods of the search. Without vectors it is lexical."""
+        """Choose how to search. Without vectors, the search is lexical."""
         method, of = options.get("method") or "hybrid", None
         if method not in get_args(Method):
             methods = ", ".join(map(repr, get_args(Method)))
@@ -339,13 +339,13 @@ class MemoryManager:
     def embed(
         self, *, most: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Embed the messages that have no vector yet, of all scopes. Returns how many. Other work
-        does not wait for it. Messages stored meanwhile are embedded by the next call. `progress`
-        gets the number of embedded messages and of all.
+        """Make vectors for the messages of all scopes that have none yet, at most `most`. Return
+        how many were made. Other work can go on meanwhile. Messages stored meanwhile get a vector
+        at the next call. `progress` is called with the number done so far and the number of all.
 
         Raises:
             InvalidArgument: this memory has no embedder.
-            ModelFailed: the embedder failed; what was stored before stays, a later call goes on.
+            ModelFailed: the embedder failed. Vectors made before it are kept; call again to go on.
         """
         if self._vectors is None or self._embedder is None:
             raise InvalidArgument(
@@ -354,7 +354,7 @@ class MemoryManager:
         return self._vectors.embed_pending(self._embedder, most=most, progress=progress)
 
     def unembedded(self) -> int:
-        """Messages without a vector. 0 without an embedder."""
+        """Return how many messages have no vector. 0 without an embedder."""
         if self._vectors is None or self._embedder is None:
             return 0
         return self._vectors.pending(self._embedder)
@@ -379,17 +379,17 @@ class MemoryManager:
         older_than_days: int = DAYS,
         progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
-        """Move conversations into files. See `ArchivalManager.archive_conversations`."""
+        """Move conversations into archive files. See `ArchivalManager.archive_conversations`."""
         return self.archives.archive_conversations(
             ids, older_than_days=older_than_days, progress=progress
         )
 
     def restore(self, session_id: str) -> Session:
-        """Bring a conversation back. See `ArchivalManager.restore_conversation`."""
+        """Restore an archived conversation. See `ArchivalManager.restore_conversation`."""
         return self.archives.restore_conversation(session_id)
 
     def archived(self) -> list[ArchivedConversation]:
-        """The archived conversations, newest message first."""
+        """Return the archived conversations, the one with the newest message first."""
         return self.archives.list_archived()
 
     # --- backups ----------------------------------------------------------------------------------
@@ -397,13 +397,13 @@ class MemoryManager:
     def backup(
         self, path: str | Path, *, progress: Callable[[int, int], None] | None = None
     ) -> BackupReport:
-        """Write the whole store, with the sessions of all scopes, into a new folder. The folder has
-        the database, its archives, the settings without secrets, and a manifest with a checksum of
-        each file. The store stays in use. `progress` gets the bytes done and the bytes in all.
+        """Back up the whole store, with the sessions of all scopes, into a new folder: the
+        database, its archives, the settings without secrets, and a manifest with each file's
+        checksum. The store can be used meanwhile. `progress` is called with bytes done and in all.
 
         Raises:
-            StoreFailed: the path exists already, or it cannot be written.
-            StoreDamaged: an archive is missing or altered; no backup was made.
+            StoreFailed: the path exists already, or the backup cannot be written.
+            StoreDamaged: an archive is missing or was changed; no backup was made.
         """
         return make_backup(self._store, path, self._settings, progress)
 
@@ -412,20 +412,20 @@ class MemoryManager:
     # --- deleting ---------------------------------------------------------------------------------
 
     def forget(self, session_id: str) -> ForgottenReport:
-        """Delete a session everywhere: its messages, everything made of them, its archive, the
-        copies that compressions made, and what other sessions of the scope recalled of it. The
-        report lists anything that is left.
+        """Delete a session everywhere: its messages, everything made from them, its archive, the
+        copies that compressions made, and what other sessions of the scope recalled from it. The
+        report lists whatever could not be deleted.
 
         Raises:
             NotFound: the scope has no such session.
-            StoreFailed: it could not be deleted.
+            StoreFailed: the session could not be deleted.
         """
         return forget(self._store, self.session(session_id).id, self._settings)
 
     # --- what a person says of a session ----------------------------------------------------------
 
     def sessions(self) -> list[Session]:
-        """The sessions of the scope, last changed first."""
+        """Return the sessions of the scope, the one changed last first."""
         return self._store.sessions(scope=self._scope)
 
     def describe(
@@ -436,8 +436,8 @@ class MemoryManager:
         important: bool | None = None,
         tags: Sequence[str] | None = None,
     ) -> Session:
-        """Set the title, the importance mark or the tags of a session. Arguments that are not given
-        change nothing. An important session is never aged, and archived only by name.
+        """Set the title, the importance mark or the tags of a session, and return the session. What
+        you do not pass stays. An important session is never aged, and archived only by its id.
 
         Raises:
             NotFound: the scope has no such session.
@@ -451,7 +451,7 @@ class MemoryManager:
         )
 
     def session(self, session_id: str) -> Session:
-        """A session of the scope.
+        """Return a session of the scope.
 
         Raises:
             NotFound: the scope has no such session.
@@ -470,13 +470,13 @@ class MemoryManager:
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """Give each session of the scope the digest for its age, beside its messages, and archive
-        the originals of the oldest. The report has a row for each session. A dry run only reports.
-        Important sessions keep every word. `progress` gets the number of finished sessions and of
-        all.
+        """Give each session of the scope the digest that fits its age, and archive the originals of
+        the oldest sessions. Other originals, and important sessions, stay whole. Return a report
+        with a row for each session. A dry run only reports. `progress` is called with the number of
+        sessions done so far and the number of all.
 
         Raises:
-            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+            BlockingCallInLoop: a model writes the digests, and this thread runs an event loop.
         """
         return self._ageing().age(now, dry_run=dry_run, progress=progress)
 
@@ -487,9 +487,9 @@ class MemoryManager:
         clock: Callable[[], datetime] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Schedule[AgeingReport]:
-        """Age now, and again every so many seconds, in a thread. `stop()` or closing this object
-        ends it. Of several processes with the same file one does the work. `progress` runs in that
-        thread and gets the number of finished sessions and of all.
+        """Call `age` now and then every `every` seconds, in a thread. Call `stop()` on the returned
+        schedule, or close this object, to end it. If several processes use the same file, only one
+        does the work. `progress` is called in that thread, as in `age`.
 
         Raises:
             InvalidArgument: `every` is not above 0.
@@ -502,7 +502,7 @@ class MemoryManager:
         return self._schedules[-1]
 
     def importance(self, session_id: str) -> Importance:
-        """The importance of a session, with each part of the score.
+        """Return the importance of a session, with each part of the score.
 
         Raises:
             NotFound: the scope has no such session.
@@ -510,7 +510,7 @@ class MemoryManager:
         return self._ageing().importance(self.session(session_id))
 
     def digest(self, session_id: str) -> CompressedConversation | None:
-        """The digest of a session. None where there is none.
+        """Return the digest of a session, or None if it has none.
 
         Raises:
             NotFound: the scope has no such session.

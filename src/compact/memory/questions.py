@@ -1,5 +1,5 @@
-"""Reads a question: its words without speakers' names, the speaker it names, its dates, and the
-kind of answer.
+"""Reads a question: its words without speakers' names, the speaker it names, its dates, and what
+kind of answer it asks for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PHRASES = {
 }
 _MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
 _MAY = "may"
-"""A month that is also a common word. It counts as a month beside a number only."""
+"""A month that is also a common word. It counts as a month only next to a number."""
 _DAYS, _YEARS = range(1, 32), range(1900, 2200)
 
 
@@ -39,21 +39,21 @@ class Dates:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked."""
+    """Holds what a question asks."""
 
     text: str
     """The question without the names of speakers."""
     names: tuple[tuple[str, ...], ...]
-    """Words to look for. Of a name with several pieces all must be there."""
+    """Words to search for. If a name has several pieces, a message must have them all."""
     speaker: int
-    """The place of the one speaker that it names. 0 for none or several."""
+    """The place of the one speaker that the question names. 0 if it names none or several."""
     dates: Dates
     asks: Trait
-    """Traits of an answer."""
+    """The traits that an answer must have."""
 
 
 def understood(text: str, speakers: Sequence[str]) -> Question:
-    """Read a question about a talk of these speakers. The first speaker stands for unnamed ones."""
+    """Read a question about a talk of these speakers. The first entry is for unnamed speakers."""
     pieces = pieces_of(text)
     names = [frozenset(pieces_of(speaker)) for speaker in speakers]
     named = [place for place, each in enumerate(names) if not each.isdisjoint(pieces)]
@@ -74,7 +74,7 @@ def understood(text: str, speakers: Sequence[str]) -> Question:
 
 
 def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """A name, then its pieces without stop words. Single ASCII letters are left out."""
+    """Yield a name, then its pieces without stop words. Leave out single ASCII letters."""
     pieces = tuple(piece for piece in name if len(piece) > 1 or not piece.isascii())
     if pieces:
         yield pieces

@@ -44,9 +44,9 @@ MUCH_SAID, TURNS, NAMED, ASKED, HOURS = 1_500, 8, 12, 5, 48
 """Saturation points. At so many words of a person, and so many hours, a part is 1. At so many
 messages, names and questions, it is 1 − 1/e."""
 BEST = 5
-"""Messages of a person whose importance is averaged."""
+"""Of how many of the user's messages the importance is averaged."""
 READ = 20_000
-"""Characters that are read of one message."""
+"""How many characters of one message are read."""
 MARKED = "marked as important"
 """The reason in reports for a marked session."""
 
@@ -75,7 +75,7 @@ class Importance(BaseModel, frozen=True, defer_build=True):
     weights: Parts = WEIGHTS
 
     def told(self) -> dict[str, float]:
-        """Part → what it adds to the score."""
+        """Return what each part adds to the score."""
         return {
             name: part * weight
             for name, part, weight in zip(Parts._fields, self.parts, self.weights, strict=True)
@@ -144,7 +144,7 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
     keep_score: float = Field(default=0.5, ge=0, le=1)
     """A conversation of at least this importance is kept whole at any age."""
     keep_days: int | None = Field(default=None, ge=0)
-    """It is kept whole up to this age in days. None is for ever. A marked one is always kept."""
+    """Up to which age in days that holds. None: for ever. A marked conversation is always kept."""
     fresh_days: int = Field(default=7, ge=0)
     """Every conversation is kept whole up to this age in days."""
 
@@ -170,7 +170,7 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
         return is_fresh or bool(self.reason(importance, age_days))
 
     def reason(self, importance: Importance, age_days: float) -> str:
-        """Why it is kept whole when it is no longer fresh. Empty where it is not."""
+        """Return why a conversation is kept whole when no longer fresh. Empty if it is not kept."""
         if importance.marked:
             return MARKED
         is_in_time = self.keep_days is None or int(age_days) <= self.keep_days
@@ -209,7 +209,7 @@ class Ages(BaseModel, frozen=True, defer_build=True):
     key_points: int = Field(default=30, ge=0)
     """Up to this day the digest has 60 to 70 % of the tokens."""
     summary: int = Field(default=90, ge=0)
-    """Up to this day the originals stay beside a digest of 30 to 40 %."""
+    """Up to this day the originals stay, with a digest of 30 to 40 % of the tokens."""
     archived: int = Field(default=364, ge=0)
     """Up to this day there is a digest. After it only metadata is left."""
 

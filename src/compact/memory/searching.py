@@ -1,7 +1,7 @@
-"""Search of memory: from a question to the messages and sessions that answer it, best first.
+"""Searches memory for the messages and sessions that answer a question, best first.
 
-Each method adds candidates and none removes those of another. Boosts are bounded: they change the
-order of near equals and hide nothing.
+Each method adds candidates, and no method removes those of another. Boosts are limited: they change
+the order of messages with similar scores, and hide none.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 NEAREST = 400
-"""Messages that the vectors are asked for."""
+"""How many messages the search by meaning returns."""
 BOOST = 0.1
-"""The most that recency, or the current topic, may raise a score by, as a share."""
+"""By at most which share recency, or the current topic, may raise a score."""
 HALF_LIFE = 30 * DAY
-"""Microseconds after which the boost of recency halves."""
+"""After how many microseconds the boost for recency is halved."""
 
 
 Nearest = Callable[[str, Sequence[tuple[int, int]], int], Sequence["Near"]]
-"""The messages nearest in meaning to a text, within ranges of keys, at most so many."""
+"""Takes a text, ranges of keys and a limit. Returns the messages nearest in meaning to the text."""
 
 
 class Ways(NamedTuple):
     """The methods of a search and their weights."""
 
     nearest: Nearest | None = None
-    """The search by meaning, where there is an embedder."""
+    """Searches by meaning. None without an embedder."""
     words: bool = True
-    """Whether words count."""
+    """Whether to search by words."""
 
     weights: Weights = WEIGHTS
 
     recent: bool = False
-    """Whether newer messages get a boost."""
+    """Whether to raise the scores of newer messages."""
     about: str = ""
-    """The current topic. Messages near it get a boost."""
+    """The current topic. Messages that share its words get a higher score."""
 
     @property
     def method(self) -> Method:
-        """The name of the combination."""
+        """The name of the method: `lexical`, `semantic` or `hybrid`."""
         if self.nearest is None:
             return "lexical"
         return "hybrid" if self.words else "semantic"
@@ -91,7 +91,7 @@ def ranked(
     only: SearchFilter,
     ways: Ways = WAYS,
 ) -> Ranked:
-    """The messages that answer a text best, at most `most`, and as many sessions."""
+    """Find the messages that answer a text best, at most `most`, and at most as many sessions."""
     import numpy as np
 
     turns = index.turns(scope)
@@ -131,10 +131,10 @@ def ranked(
 
 
 def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
-    """The places of the nearest messages, and the cosine of each above the last one's.
+    """Return the places of the nearest messages, and how far each cosine is above the lowest one.
 
-    Only `NEAREST` messages are asked for. Counting from the last of them makes the score fall to 0
-    where the list ends, instead of jumping there.
+    Only `NEAREST` messages are found. Measured from the lowest cosine, scores fall slowly to 0 at
+    the end of the list, without a jump.
     """
     import numpy as np
 
@@ -174,7 +174,7 @@ def _in_span(turns: TurnTable, since: datetime | None, until: datetime | None) -
 def _boost(
     index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
 ) -> Floats:
-    """The factor of each score."""
+    """Return the factor by which to multiply each score."""
     import numpy as np
 
     factor = np.ones(len(turns))
@@ -189,7 +189,7 @@ def _boost(
 
 
 def _best(scores: Floats, most: int) -> Keys:
-    """The places of the highest scores, highest first. Of equals the later one comes first."""
+    """Return the places of the highest scores, highest first; of equal ones, the later first."""
     import numpy as np
 
     some = np.arange(len(scores))
@@ -199,7 +199,7 @@ def _best(scores: Floats, most: int) -> Keys:
 
 
 def _shares(scores: Floats) -> list[float]:
-    """Scores as shares of the best one. Negative scores become 0."""
+    """Return the scores as shares of the best score. Negative scores become 0."""
     best = float(scores.max(initial=0.0))
     return [max(0.0, float(score)) / best if best else 0.0 for score in scores]
 
@@ -207,8 +207,8 @@ def _shares(scores: Floats) -> list[float]:
 def by_day(
     turns: TurnTable, since: datetime | None, until: datetime | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """For each day and session with messages between two instants, earliest day first: the place of
-    the session, the number of messages, and the times (`at`) of the first and the last.
+    """Yield a row for each session on each day with messages between two times, earliest first: the
+    session's place, the number of messages, and the times (`at`) of the first and last message.
     """
     import numpy as np
 
@@ -229,11 +229,11 @@ def by_day(
 
 
 NEIGHBOUR_LENGTH = 160
-"""Characters of a neighbour that a hit shows."""
+"""At most how many characters of a neighbour a hit shows."""
 
 
 class ResultReader:
-    """Reads the texts of one search's results and makes its hits and sessions, the best first."""
+    """Reads the texts of a search's results, and builds its hits and sessions, best first."""
 
     def __init__(self, query: str, best: Ranked, index: TurnIndex, neighbours: int) -> None:
         self._snippets, self._best, self._turns = Sought(query), best, best.turns
@@ -244,7 +244,7 @@ class ResultReader:
         self._messages, self._titles = index.told(keys, names)
 
     def hits(self) -> Iterator[Hit]:
-        """The messages, without those that were deleted meanwhile."""
+        """Yield the messages, without those that were deleted meanwhile."""
         best, turns = self._best, self._turns
         for place, score, around in zip(best.places, best.scores, self._around, strict=True):
             number, position = turns.where(place)
@@ -283,7 +283,7 @@ class ResultReader:
         )
 
     def sessions(self) -> Iterator[FoundSession]:
-        """The sessions, without those that were deleted meanwhile."""
+        """Yield the sessions, without those that were deleted meanwhile."""
         best, turns = self._best, self._turns
         for number, score in zip(best.sessions, best.session_scores, strict=True):
             if turns.sessions[number] not in self._titles:

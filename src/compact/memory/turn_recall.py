@@ -1,6 +1,6 @@
-"""Automatic recall: old turns of a memory that a person's newest message is about.
+"""Finds old turns of a memory that the user's newest message is about, for automatic recall.
 
-`session.views.recalled_turns` decides which of them stand in prompts, and quotes them.
+`session.views.recalled_turns` decides which turns prompts show, and quotes them.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SHARE, MOST_TOKENS = 0.1, 1_000
-"""The default limit of recall for one message: a share of the window, and tokens."""
+"""By default, quotes for one message may have this share of the window, and this many tokens."""
 ASKED_CHARS = 2_000
-"""Characters of a message that are searched for, from its beginning."""
+"""How many characters from the beginning of a message are searched for."""
 CANDIDATES = 32
-"""Turns that are found. As many of them are quoted as fit."""
+"""At most how many turns are found. As many as fit are quoted."""
 HERE = "earlier in this conversation"
-"""Stands for the title of the session itself."""
+"""Shown instead of the title if the turn is from the same session."""
 RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
-"""Roles that are quoted. Results of tools are not."""
+"""The roles whose messages are quoted. Results of tools are not quoted."""
 
 
 def turn_recall(
@@ -47,11 +47,11 @@ def turn_recall(
     tokens: int | None,
     redactor: Redactor,
 ) -> TurnRecall:
-    """What a session of that scope recalls old turns with. `memory` is a `MemoryManager`, or True
-    for one over the session's own store. `tokens` is the most that recall may take for one message.
+    """Build what recalls old turns for a session. `memory` is a `MemoryManager`, or True for one
+    over the session's own store. Quotes for one message have at most `tokens` tokens.
 
     Raises:
-        InvalidArgument: the store keeps no index, or the memory is none or of another scope.
+        InvalidArgument: the store has no index, or `memory` is not a memory of this scope.
     """
     if memory is True:
         if not hasattr(store, "holding"):
@@ -71,7 +71,7 @@ def turn_recall(
 
 
 class _MemoryRecall:
-    """`TurnRecall` from a memory."""
+    """Recalls turns from a memory (see `TurnRecall`)."""
 
     def __init__(self, memory: MemoryManager, tokens: int | None, redactor: Redactor) -> None:
         self._memory, self._tokens, self._redactor = memory, tokens, redactor
@@ -123,7 +123,7 @@ class _MemoryRecall:
             yield FoundTurn(turn, _quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
-        """What a person or a model said there, without secrets. Other parts are left out."""
+        """Return what the user or a model wrote, without secrets and without other parts."""
         text = person_text(message) if message.role == "user" else message.text
         return redact(text.strip(), Known(redactor=self._redactor)).text
 
@@ -145,7 +145,7 @@ class _MemoryRecall:
         return self._memory._index.told((), sorted(sessions))[1]
 
     def _stored(self, turn: RecalledTurn) -> Message | None:
-        """The message, if it is still the one that was found."""
+        """Read the message of a turn. Return None if it is no longer the one that was found."""
         at = turn.position
         try:
             entries = self._memory.store.read(turn.branch_id, at, at + 1)
@@ -168,7 +168,7 @@ def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remem
 
 
 def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:
-    """A mask of the table's messages that leaves these out."""
+    """Return a mask of the table's messages that leaves out `without`."""
     import numpy as np
 
     may = np.ones(len(turns), bool)

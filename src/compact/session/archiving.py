@@ -1,12 +1,12 @@
-"""Archiving: copies, without secrets, of what a compression leaves behind.
+"""Archives copies, without secrets, of what a compression takes out of prompts.
 
-They are kept outside of the session's store: the history before the compression, the summaries, and
-the events.
+The copies are the history before the compression, the summaries, and the events. They are kept
+outside the session's store.
 
-A thread writes them, so that no call of a model waits for a disk or a server. If that fails, the
-event `compact.error` says so. It is not tried again, and the session goes on: it has everything in
-its own store. A program waits at its end until everything is written, whether the session is closed
-or not.
+A thread writes the copies, so that no call of a model waits for a disk or a server. If a copy
+fails, the event `compact.error` says so, and the copy is not tried again. The session goes on: its
+own store has everything. When the program ends, it waits until the copies are written, even if the
+session was not closed.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.telemetry.event_privacy import redacted
 
 PAGE = 256
-"""Messages read from the store at once."""
+"""How many messages are read from the store at once."""
 LONGEST_CLOSE = 30.0
-"""Seconds that closing waits for the rest to be written."""
+"""At most how many seconds closing waits for the remaining copies."""
 KEPT = (SummaryCreated, SummaryReplaced, PrunedMessages, Committed, ErrorRaised)
-"""The events that are archived: those of a compression."""
+"""The kinds of events that are archived: those of a compression."""
 STAGE = "archive"
-"""The stage that errors name."""
+"""The stage that errors of archiving name."""
 SOURCE = "checkpoint"
 """The source of messages whose text is a summary."""
 
 
 class Archive:
-    """Writes copies of what the compressions of a session leave behind."""
+    """Writes copies of what a session's compressions take out of prompts."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Archive:
         self._thread: Thread | None = None
 
     def emit(self, event: Event) -> None:
-        """Hand the event on, and archive it if it belongs to a compression."""
+        """Pass the event to the listener, and archive the event if a compression caused it."""
         self._tell(event)
         if isinstance(event, KEPT):
             self._later(lambda: self._save("event", lambda: self._event(event)))
@@ -81,8 +81,8 @@ class Archive:
             self._later(lambda: self._compression(event))
 
     def close(self, until: float | None = None) -> None:
-        """Wait until everything is written, at most until this time of the monotonic clock or for
-        `LONGEST_CLOSE`. An event reports what is left.
+        """Wait until all copies are written: at most until `until` (by the monotonic clock), else
+        for `LONGEST_CLOSE` seconds. An event reports how many copies are left.
         """
         if self._lock.is_inherited:
             return
@@ -160,7 +160,7 @@ class Archive:
 
 
 def said_by(projection: Projection) -> str:
-    """The texts that stand in a prompt for messages: the checkpoints and the record of a
+    """Return the texts that replace messages in a prompt: the checkpoints and the record of a
     projection, in order.
     """
     texts = {checkpoint.id: checkpoint.summary for checkpoint in projection.checkpoints}
@@ -176,15 +176,16 @@ def said_by(projection: Projection) -> str:
 
 @cache
 def _writing() -> WeakSet[Archive]:
-    """The archives that may have something to write. The first one registers the wait at the end.
-    That is later than exporters do, so it runs before theirs, and they receive its events.
+    """Return the archives that may still have copies to write. The first call registers an exit
+    handler that waits for them. It runs before the exporters' handlers, which were registered
+    earlier, so that exporters still receive its events.
     """
     archives: WeakSet[Archive] = WeakSet()
 
     @atexit.register
     def finish() -> None:
-        """Wait before the interpreter ends. A thread that it ends within a search aborts the
-        process.
+        """Wait before the interpreter ends. If it ended a thread in a search, the process would
+        abort.
         """
         until = time.monotonic() + LONGEST_CLOSE
         for archive in list(archives):

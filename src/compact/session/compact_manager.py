@@ -39,41 +39,41 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 MOST_OPEN = 64
-"""Sessions that stay open, each with what is in its window. The one that was used longest ago is
-closed, and opened again at its next use."""
+"""How many sessions stay open. Beyond that, the session that was unused for longest is closed, and
+its next use opens it again."""
 System = str | Sequence[Mapping[str, Any]] | None
 """A system prompt in its own field, as text or as the provider's blocks."""
 Tools = Sequence[Mapping[str, Any]] | None
 
 
 class ManagerOptions(TypedDict, total=False):
-    """Options of a `CompactManager`, beside its settings."""
+    """Options of a `CompactManager`, in addition to its settings."""
 
     store: str | Path | SessionStore | None
-    """Where sessions are kept: a file, an open store, or None for the settings' file. Without one,
-    in memory."""
+    """Where sessions are kept: a file's name, an open store, or None for the store that the
+    settings name. If they name none, sessions are kept in memory."""
     scope: str
-    """The user, tenant or project that all its sessions belong to. Default: `default`."""
+    """The user, tenant or project that the manager's sessions belong to. Default: `default`."""
     tokenizer: str | TokenEstimator | None
     """A tokenizer, instead of the settings' or the model's."""
     summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
     """A summarizer, instead of the settings'."""
     archive: str | Path | StorageAdapter | None
-    """Where copies of what compressions leave behind are kept, instead of the settings' `archive`.
-    """
+    """Where to keep copies of what compressions take out of prompts. Overrides the settings'
+    `archive`."""
     redactor: Redactor | None
-    """Which texts are secrets, beside those that always are, instead of the settings'. It may have
-    validators of yours."""
+    """Finds secrets in addition to those that are always redacted. Overrides the settings' own
+    redactor. It may use your own validators."""
     on_event: Callable[[Event], None] | None
     """Called with each event, in order."""
 
 
 class CompactManager:
-    """Middleware before each call of a model.
+    """Middleware to run before each call of a model.
 
-    `config` says for which model and window, and what is kept. Without it, the defaults hold. The
-    window is the settings' `max_context_tokens`, else that of their `model`, else that of the model
-    that a session is first used with, else 8,192 tokens.
+    `config` holds the settings, such as the model, the window and what to keep. Without `config`,
+    the defaults are used. The window is the settings' `max_context_tokens`; else that of the
+    settings' `model`; else that of the first model a session is used with; else 8,192 tokens.
     """
 
     @taking(ManagerOptions)
@@ -95,12 +95,12 @@ class CompactManager:
         archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self.scope = named("scope", options.get("scope", DEFAULT_SCOPE))
-        """The scope of all its sessions."""
+        """The scope of all sessions of this manager."""
         self._memory: MemoryManager | None = None
         if self.config.memory:
             self._memory = wiring.MemoryManager(self.store, scope=self.scope, settings=self.config)
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
-        """The open sessions. The one used last is at the end."""
+        """The open sessions by id. The session used last is at the end."""
         self._lock = forks.Lock()
         self._is_closed = False
 
@@ -116,24 +116,23 @@ class CompactManager:
         model: str | None = None,
         format: str | None = None,
     ) -> list[Any]:
-        """The messages to send instead of the whole list, in the same format.
+        """Return the messages to send to the model instead of the whole list, in the same format.
 
-        Pass the whole conversation each time. Known messages are recognized, and only new ones are
-        stored. What was compressed stays as it was, so a provider's prompt cache keeps hitting,
-        until the trigger is passed again. A list with an edited past continues as a branch.
+        Pass the whole conversation each time. Only messages that are not known yet are stored.
+        Until the trigger is passed again, the compressed part stays the same, so the provider's
+        prompt cache can be used. A list whose past was edited continues as a branch.
 
-        `tools` and `system_prompt` are what you send beside the messages: counted, never changed.
-        `model` is the key of the model that is asked this time, where it is not the settings' own.
-        `format` is the wire format of a new conversation, if it is not clear from the messages.
-
-        A summarizer that fails, or a store that cannot be used, fails no call: the messages are
-        then shortened without it, and the event `compact.error` says so.
+        `tools` and `system_prompt` are what you send in addition to the messages. They are counted
+        and never changed. `model` is the key of the model to ask this time, if it is not the
+        settings' model. `format` is the wire format of a new conversation, if the messages do not
+        show it. If a summarizer or the store fails, the call does not fail: the messages are
+        shortened without it, and the event `compact.error` says so.
 
         Raises:
-            InvalidMessage: a message is malformed; the text names the field.
-            CannotFit: the floor, which may not be shortened, exceeds the usable window.
-            UnknownModel: nothing is known of the model, and the settings give no window.
-            BlockingCallInLoop: the summarizer waits, in a running event loop.
+            InvalidMessage: a message is malformed; the error names the field.
+            CannotFit: the floor (what may not be shortened) is larger than the usable window.
+            UnknownModel: the model is not known, and the settings give no window.
+            BlockingCallInLoop: the summarizer would block a running event loop.
         """
         waits = (
             bool(messages)
@@ -185,12 +184,12 @@ class CompactManager:
     def manual_compact(
         self, session_id: str, messages: Sequence[Given], note: str = ""
     ) -> list[Any]:
-        """Compress now, whatever the trigger says. Returns the messages to send. `note` says in
-        plain words what a summarizing model should keep. If nothing can be freed, the messages stay
-        as they are, and the event `compact.trigger_decision` says why.
+        """Compress now, even if the trigger was not passed. Return the messages to send. `note`
+        tells a summarizing model in plain words what to keep. If nothing can be freed, the messages
+        stay as they are, and the event `compact.trigger_decision` says why.
 
         Raises:
-            As `preflight`; StoreFailed: what is compressed must be stored.
+            As in `preflight`; StoreFailed: the messages or the compression could not be stored.
         """
         waits = bool(messages) and self.session(session_id)._session.state.waits
         work = self.amanual_compact(session_id, messages, note)
@@ -210,13 +209,13 @@ class CompactManager:
     def session(
         self, session_id: str, *, model: str | None = None, format: str | None = None
     ) -> ContextManager:
-        """The session of that id, opened at its first use: to look at it, pin messages, set goals
-        or recall. The manager closes it. `format` is the wire format of a session that is opened.
-        Without it, a session takes on the format of its messages.
+        """Return the session with that id, to inspect it, pin messages, set goals or recall. The
+        session is opened at its first use, and the manager closes it. `format` is the wire format
+        to open it in. Without `format`, the session takes on the format of its messages.
 
         Raises:
-            InvalidConfig: it belongs to another scope, or is in another format.
-            UnknownModel: as `preflight`.
+            InvalidConfig: the session belongs to another scope, or is in another format.
+            UnknownModel: as in `preflight`.
             StoreFailed: the manager is closed.
         """
         named("session_id", session_id)
@@ -235,8 +234,8 @@ class CompactManager:
         return ctx
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call the function with each event of its sessions from now on. Returns a function that
-        ends it.
+        """Call the listener with each event of the manager's sessions from now on. Return a
+        function that ends the subscription.
         """
         return self._bus.subscribe(listener)
 
@@ -264,7 +263,7 @@ class CompactManager:
         )
 
     def close(self) -> None:
-        """Close its sessions, and the store unless it was passed in open."""
+        """Close the sessions, and the store unless you passed an open store."""
         if self._lock.is_inherited:
             return
         with self._lock:
@@ -286,10 +285,10 @@ class CompactManager:
 async def _prompt_of(
     ctx: ContextManager, given: Sequence[Given], system: System, tools: Tools, model: str | None
 ) -> list[Any]:
-    """The prompt for a list that is resent whole.
+    """Take a whole resent list into the session, and return the prompt for it.
 
     Raises:
-        Superseded: other processes took the session elsewhere meanwhile, again and again.
+        Superseded: other processes changed the session meanwhile, at every try.
     """
     beside = RequestExtras.of(system, tools)
     with ctx._session.turn:
@@ -310,15 +309,15 @@ async def _compacted(ctx: ContextManager, given: Sequence[Given], note: str) -> 
 
 
 class _WantedPrompt(NamedTuple):
-    """The list that a prompt is wanted for."""
+    """Names the list that a prompt is wanted for."""
 
     place: tuple[str, int]
     """The list's branch and its length."""
     beside: RequestExtras
-    """What is sent beside the list."""
+    """What is sent in addition to the list."""
 
     def is_still(self, state: SessionState) -> bool:
-        """Whether the session still stands at this list."""
+        """Tell whether the session still ends with this list."""
         now = (state.branch_id, len(state.history))
         return now == self.place and state.prompting.has(self.beside)
 
@@ -329,8 +328,8 @@ async def _shown(
     model: str | None,
     wanted: _WantedPrompt | None = None,
 ) -> list[Any] | None:
-    """The prompt, in the form of the given messages: values, or a provider's dictionaries. None if
-    the session stands elsewhere than at the wanted list.
+    """Return the prompt in the form of the given messages: `Message` values, or a provider's
+    dictionaries. Return None if the session no longer ends with the wanted list.
     """
     session = ctx._session
     view = session.view if model is None else session.view_for(model)

@@ -1,8 +1,8 @@
 """`ContextManager`: a session that never overflows.
 
-Messages go in one by one and stay in the history as they are. Prompts that fit the model's window
-come out. With a store the session lives on disk: it can be reopened after any exit or crash, also
-by several processes at once.
+Add messages one by one: the history keeps them unchanged. Ask for prompts: each fits the model's
+window. With a store, the session is kept on disk. It can be reopened after any exit or crash, and
+several processes can use it at once.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ from compact.wiring import key_of
 
 T = TypeVar("T")
 Place = tuple[str, int]
-"""A branch, and its number of messages."""
+"""A branch's id, and how many messages the branch has."""
 
 
 class ContextManager:
     """A session: its whole history, and the active context for any window.
 
-    `model` is a model, or its key. It gives a window and a tokenizer. `window` is the size in
-    tokens and overrides the model's. Without either, the window is 8,192 tokens. For an unknown
-    model, its server is asked, but not within a running event loop. If the server does not say,
-    give the window. Tokens are then estimated (`tokenizer="chars"`) unless you give a tokenizer
-    too. Prompts are compressed when they pass the policy's trigger. The model writes the summaries
-    if it can be asked and is fit (docs/guides/summaries.md). With `summarizer="extractive"` code
-    writes them.
+    `model` is a model object or a model's key. The model sets the window and the tokenizer.
+    `window` is a size in tokens and overrides the model's window. Without either, the window is
+    8,192 tokens. If compact does not know the model, it asks the model's server for the window,
+    but not within a running event loop. If the server does not say, pass `window`. For such a
+    model, tokens are estimated (`tokenizer="chars"`) unless you pass a tokenizer too. A prompt is
+    compressed when it passes the policy's trigger. The model writes the summaries if it can be
+    called and is good enough (docs/guides/summaries.md). With `summarizer="extractive"`, code does.
 
-    `store` is a file's name, an open store, or None for a session in memory only. A message is
-    durable when `add_message` returns.
+    `store` is a file's name, an open store, or None to keep the session in memory only. When
+    `add_message` returns, the message is stored.
     """
 
     @taking(SessionOptions)
@@ -88,8 +88,8 @@ class ContextManager:
         self._session = OpenSession(model, window, store, options)
 
     def close(self) -> None:
-        """Close the session, and its store if it was opened here. Added messages are stored
-        already.
+        """Close the session, and its store if the session opened the store itself. Messages need
+        no saving: each one was stored when it was added.
         """
         self._session.close()
 
@@ -113,17 +113,17 @@ class ContextManager:
 
     @property
     def id(self) -> str:
-        """The session's id. Its events carry it."""
+        """The session's id. Every event of the session carries the id."""
         return self._session.state.id
 
     @property
     def store(self) -> SessionStore:
-        """The store of the session."""
+        """The store that keeps the session."""
         return self._session.state.store
 
     @property
     def policy(self) -> CompactPolicy:
-        """What is kept, and when and how far to compress."""
+        """The policy: what is kept, and when and how far to compress."""
         return self._session.state.policy
 
     @property
@@ -143,53 +143,53 @@ class ContextManager:
 
     @property
     def budget(self) -> ContextBudget:
-        """Tokens of the usable window, used and free."""
+        """How many tokens of the usable window are used, and how many are free."""
         self._session.state.history.catch_up()
         return self.window.budget(self._session.view.tokens_now)
 
     @property
     def window_use(self) -> WindowUse:
-        """The tokens of the prompt by part, to draw a bar of the window."""
+        """How many tokens each part of the prompt takes, for example to draw a bar."""
         return use_of(self._session.view)
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """The checkpoints in view, oldest span first."""
+        """The checkpoints (summaries of older messages) that prompts show now, oldest first."""
         return self._session.view.checkpoints
 
     @property
     def compressions(self) -> int:
-        """How many compressions led to what is in view."""
+        """How many compressions led to what prompts show now."""
         return self._session.view.projection.number if self._session.view.projection else 0
 
     def moves(self) -> list[Move]:
-        """The moves that changed what is in view for the window, on the open branch, oldest first:
-        compressions, undo, redo and restore.
+        """Return the compressions, undos, redos and restores of the open branch, oldest first: all
+        that changed what prompts for the window show.
         """
         state = self._session.state
         return list(state.moves(self.window.size, most=ALL_MOVES))[::-1]
 
     @property
     def last_plan(self) -> Plan | None:
-        """What the last compression did and why. None before the first one."""
+        """What the last compression did and why. None before the first compression."""
         plan = self._session.view.plan
         return plan.owned() if plan is not None else None
 
     @property
     def reliability(self) -> Reliability | None:
-        """How far the context can be trusted after its compressions, by the model's size, and what
-        that means. None if the model is not known.
+        """How far a model of this size can be trusted with the compressed context, and what that
+        means. None if the model is not known.
         """
         return self._session.state.trust(self._session.view.projection)
 
     @property
     def summarizes_by_model(self) -> bool:
-        """Whether a model or your own summarizer writes the summaries. Otherwise code does."""
+        """True if a model or your own summarizer writes the summaries, False if code does."""
         state = self._session.state
         return state.policy.summarizes and not isinstance(state.summarizer, ExtractiveSummarizer)
 
     def estimate_tokens(self, text: str) -> int:
-        """Tokens of a text by the session's tokenizer."""
+        """Return how many tokens the text has by the session's tokenizer."""
         return self._session.state.counter.text(text)
 
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
@@ -198,29 +198,29 @@ class ContextManager:
     # --- adding messages -------------------------------------------------------------------------
 
     def add_message(self, message: Given | None = None, /, **fields: object) -> Message:
-        """Append a message to the history: a `Message`, a provider's dictionary, an object of its
-        client such as `response.choices[0].message`, or the fields as keywords, including marks
-        such as `pinned=True`. Pass fields that only a provider knows inside a dictionary.
+        """Append a message to the history, store it, and return it with its id and time. Nothing is
+        compressed. Pass a `Message`, a provider's dictionary, an object of a provider's client such
+        as `response.choices[0].message`, or the message's fields as keywords, including marks such
+        as `pinned=True`. Pass fields that only a provider knows inside a dictionary.
 
-        Stores the message, and never compresses. Returns it with its id and time. A program that
-        reopens a session may add its system prompt again: it is recognized and not stored twice. If
-        it differs, prompts show the new one from now on, and the store keeps the first. Marks such
-        as `metadata={"pinned": True}` are kept by compact and never sent to a provider.
+        A program that reopens a session may add its system prompt again: the same prompt is not
+        stored twice. If the prompt differs, the model is shown the new one from now on, and the
+        store keeps the first. Marks such as `metadata={"pinned": True}` never go to a provider.
 
         Raises:
-            InvalidMessage: the message is malformed; the text names the field.
-            StoreFailed: the message could not be stored, and is not part of the history.
+            InvalidMessage: the message is malformed; the error names the field.
+            StoreFailed: the message could not be stored; it is not part of the history.
         """
         if message is not None and fields:
             raise InvalidMessage("message", "give a message or its fields, not both")
         return self._added([fields_given(fields) if message is None else message])[0]
 
     def add_messages(self, messages: Sequence[Given]) -> list[Message]:
-        """Append several messages at once: all of them or none. Markers in an assistant's messages
-        update the goals.
+        """Append several messages at once, all of them or none. Return them with their ids and
+        times. Goal markers in an assistant's messages update the goals.
 
         Raises:
-            InvalidMessage, StoreFailed: as `add_message`.
+            InvalidMessage, StoreFailed: as in `add_message`.
         """
         return self._added(messages)
 
@@ -241,19 +241,19 @@ class ContextManager:
         return await threaded(lambda: self.add_messages(messages))
 
     def sync(self, messages: Sequence[Given]) -> Recognized:
-        """Take the whole list that a client resends at every turn: known messages are recognized,
-        and only new ones are stored. The same list again, from any client, adds nothing.
+        """Take the whole list of messages that a client resends at every turn. Store only the new
+        messages, and return which were known. The same list again, from any client, adds nothing.
 
-        Messages are compared by what they say, exactly. A list with an edited past, or one that is
-        not known, continues as a branch, reported by the event `BranchTaken` with the reason. A
-        list cut off at its beginning continues if it starts with the history's last messages. If
-        the system prompt differs, prompts show the new one from now on; the store keeps the first.
+        A message is known if it says exactly the same. A list whose past was edited, or of which
+        nothing is known, continues as a branch; the event `BranchTaken` gives the reason. A list
+        without its beginning continues if it starts with the history's last messages. If the
+        system prompt differs, prompts show the new one from now on; the store keeps the first.
 
         Raises:
-            InvalidMessage: one is malformed, named by its place in the list, or the list is empty;
-                nothing was changed.
-            StoreFailed: as `add_message`.
-            Superseded: other writers were faster, again and again.
+            InvalidMessage: the list is empty, or a message is malformed; the error gives its place
+                in the list. Nothing was changed.
+            StoreFailed: as in `add_message`.
+            Superseded: other processes changed the session first, at every try.
         """
         return self._synced(messages)[0]
 
@@ -262,7 +262,7 @@ class ContextManager:
         return await threaded(lambda: self.sync(messages))
 
     def _synced(self, messages: Sequence[Given]) -> tuple[Recognized, Place]:
-        """`sync`, and the place where the list ends."""
+        """Run `sync`. Return also the branch, and the number of messages, where the list ends."""
         session = self._session
         listed = ListDigest(messages_given(messages))
         session.read(listed.messages[session.last_list.known(listed) :])
@@ -283,20 +283,20 @@ class ContextManager:
     # --- prompts and compressions ----------------------------------------------------------------
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
-        """The prompt for the model, as provider dictionaries; they are the caller's own copies.
+        """Return the prompt for the model, as dictionaries in the provider's format. They are
+        copies: you may change them.
 
-        If the format has a field for the system prompt, the text from `system=` or `prompt=` is in
-        `active_context().system`, with the goals. System messages that were added stay in the list,
-        where `sync` recognizes them; `send` moves them into the field. If you send the list
-        yourself, move them too.
-
-        Compresses if the trigger was passed. With a model key, the prompt is for that model's
-        window and counted by its tokenizer.
+        Compresses first if the prompt passed the trigger. With a model key, the prompt is made for
+        that model's window and counted by its tokenizer. If the provider's format has a separate
+        field for the system prompt, the text from `system=` or `prompt=` is in
+        `active_context().system`, with the goals. System messages that you added stay in the list,
+        where `sync` recognizes them. `send` moves them into the field. If you send the list
+        yourself, do the same.
 
         Raises:
-            CannotFit: the floor, which may not be shortened, exceeds the usable window.
+            CannotFit: the floor (what may not be shortened) is larger than the usable window.
             UnknownModel: the model key is not known.
-            BlockingCallInLoop: the summarizer waits, in a running event loop.
+            BlockingCallInLoop: the summarizer would block a running event loop.
         """
         return self._run(self._prompt(model_key), "aget_context_for_model()")
 
@@ -314,11 +314,11 @@ class ContextManager:
         return await off_loop(made())
 
     def active_context(self) -> ActiveContext:
-        """The typed value behind `get_context_for_model`: the only type that may be sent to a
-        model.
+        """Return the active context, from which `get_context_for_model` makes its dictionaries. No
+        other type may be sent to a model.
 
         Raises:
-            CannotFit, BlockingCallInLoop: as `get_context_for_model`.
+            CannotFit, BlockingCallInLoop: as in `get_context_for_model`.
         """
         return self._run(self.aactive_context(), "aactive_context()")
 
@@ -330,15 +330,17 @@ class ContextManager:
     def compress_conversation(
         self, target_ratio: float | None = None, *, guidance: str = ""
     ) -> Plan:
-        """Compress now; the plan says what was done and why.
+        """Compress now. Return the plan, which says what was done and why.
 
-        `target_ratio` is the share to keep of the tokens above the floor (system prompt, pins, a
-        person's newest message), 0 to 1. The default is the policy's target, and at most 60 %. If
-        nothing can be freed, nothing changes; if less is freed than requested, the plan says why.
-        `guidance` says what else a summarizing model should keep: "keep the API discussion".
+        The floor (system prompt, pinned messages, the user's newest message) is never shortened.
+        `target_ratio` is the share of all other tokens to keep, above 0 and at most 1. Default: the
+        policy's target, at most 60 %. If nothing can be freed, nothing changes. If less is freed
+        than you asked for, the plan says why. `guidance` tells a summarizing model what else to
+        keep: "keep the API discussion".
 
         Raises:
-            CannotFit, BlockingCallInLoop: as `get_context_for_model`.
+            CannotFit, BlockingCallInLoop: as in `get_context_for_model`.
+            InvalidArgument: `target_ratio` is out of range.
         """
         work = self.acompress_conversation(target_ratio, guidance=guidance)
         return self._run(work, "acompress_conversation()")
@@ -357,13 +359,13 @@ class ContextManager:
     def propose_compression(
         self, *, target_ratio: float | None = None, guidance: str = ""
     ) -> CompressionProposal:
-        """What `compress_conversation` would do now: the messages that summaries would stand in
-        for, the tokens before and after, and each new checkpoint with its text. Nothing counts
-        before `accept`. To refuse the proposal, drop it. If nothing can be freed, it has no
-        checkpoints, and `why` says so.
+        """Return what `compress_conversation` would do now: the messages that summaries would
+        replace, the tokens before and after, and each new checkpoint with its text. Nothing changes
+        until you call `accept`. To refuse the proposal, drop it. If nothing can be freed, the
+        proposal has no checkpoints, and its `why` says so.
 
         Raises:
-            CannotFit, BlockingCallInLoop: as `get_context_for_model`.
+            CannotFit, BlockingCallInLoop, InvalidArgument: as in `compress_conversation`.
         """
         work = self.apropose_compression(target_ratio=target_ratio, guidance=guidance)
         return self._run(work, "apropose_compression()")
@@ -378,18 +380,18 @@ class ContextManager:
     def accept(
         self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
     ) -> Plan:
-        """Put a proposed compression in force, whole or not at all. Messages added since stay in
-        view. `summaries` are a person's texts instead of the proposed ones, by the ids of the
-        checkpoints. When they age, they are shortened from these words, not from the messages.
-        `undo` takes the compression back.
+        """Carry out a proposed compression, whole or not at all, and return its plan. Messages
+        added since the proposal are still shown in full. `summaries` are your own texts to use
+        instead of the proposed ones, by checkpoint id. If such a text is shortened later, it is
+        shortened from your words, not from the messages. `undo` takes the compression back.
 
         Raises:
-            SummaryRejected: a text holds a secret, a heading of ours or a picture, or it is too
-                long; the error says which. The proposal can be accepted with another one.
-            Superseded: the session was compressed, or its goals, pins or branch changed since the
-                proposal was made; nothing was stored.
-            NotFound: the proposal has no such checkpoint.
-            InvalidArgument: a text is empty, or the proposal is of another session.
+            SummaryRejected: a text holds a secret, a heading of compact's or a picture, or is too
+                long; the error says which. You may accept the proposal again with another text.
+            Superseded: since the proposal was made, the session was compressed, or its goals, pins
+                or branch changed; nothing was stored.
+            NotFound: the proposal has no checkpoint with such an id.
+            InvalidArgument: a text is empty, or the proposal is for another session.
         """
         return review.accepted(self._session.view, proposal, summaries or {})
 
@@ -400,11 +402,11 @@ class ContextManager:
         return await threaded(lambda: self.accept(proposal, summaries=summaries))
 
     def get_conversation_summary(self) -> str:
-        """The texts of the checkpoints in view; before the first one, a summary of the whole
-        history.
+        """Return the texts of the checkpoints that prompts show now. Without checkpoints, summarize
+        the whole history.
 
         Raises:
-            BlockingCallInLoop: the summarizer waits, in a running event loop.
+            BlockingCallInLoop: the summarizer would block a running event loop.
         """
         work = self.aget_conversation_summary()
         waits = self._session.state.writer_waits
@@ -432,28 +434,29 @@ class ContextManager:
         stop: str | Sequence[str] | None = None,
         **options: object,
     ) -> Message:
-        """Send the active context to the model, and append its answer. Give the model as an object
-        or by its key, such as `ollama:qwen3:8b`. Default: the session's own model.
+        """Send the active context to the model. Append the answer to the history, and return it.
+        Give the model as an object or by its key, such as `ollama:qwen3:8b`. Default: the session's
+        own model.
 
-        `max_tokens` is the most that the answer may take, as far as the prompt leaves room.
-        Default: as much as the model's answers usually need, and never all that is left of the
-        window. `temperature` is 0 to 2. `stop` are texts before which the answer ends. Other
-        `options` go to the provider as they are (`top_p=0.9`, `reasoning_effort="low"`), but not to
+        `max_tokens` limits the answer; the room that the prompt leaves limits it too. Default: as
+        much as the model's answers usually need, never all that is left of the window.
+        `temperature` is 0 to 2. The answer ends before the first of the texts in `stop`. Other
+        `options` go to the provider unchanged (`top_p=0.9`, `reasoning_effort="low"`), but not to
         fallbacks.
 
-        The whole prompt is counted again before it is sent. If the provider still refuses it as too
-        large, the counts are corrected by its numbers, and a smaller prompt is sent once. A model
-        given by its key is retried if that may help. Otherwise the session's `fallbacks` are asked.
-        If a smaller prompt is refused too, or impossible, only fallbacks are asked whose window is
-        known to hold it with the answer.
+        The prompt is counted again before it is sent. If the provider still refuses it as too
+        large, the counts are corrected by the provider's numbers, and a smaller prompt is sent
+        once. A model given by its key is asked again if that may help. After that the session's
+        `fallbacks` are asked. If the smaller prompt is refused too, or cannot be made, only those
+        fallbacks are asked whose window is known to hold the prompt and the answer.
 
         Raises:
-            CannotFit: the floor exceeds the usable window. For the session's window, this is raised
-                before any model is asked, even if a fallback has a larger one.
-            ContextOverflow: the provider refused the smaller prompt too, and no fallback holds it.
-            ModelFailed: it did not answer; the text says why, and the session is as it was.
-            UnknownModel: the key names no known model, or none was given.
-            InvalidArgument: an option cannot be sent, or is compact's own, such as `messages`.
+            CannotFit: the floor is larger than the usable window. For the session's window, no
+                model is asked then, even if a fallback has a larger window.
+            ContextOverflow: the smaller prompt was refused too, and no fallback can hold it.
+            ModelFailed: the model did not answer; the error says why. The session is unchanged.
+            UnknownModel: the key names no known model, or there is no model to ask.
+            InvalidArgument: an option cannot be sent, or compact sets it itself (`messages`).
         """
         asked = self._session.models.of(model)  # here, so that its errors have a short traceback
         ask = wanted(max_tokens, temperature, stop, options)
@@ -484,11 +487,11 @@ class ContextManager:
         stop: str | Sequence[str] | None = None,
         **options: object,
     ) -> Iterator[Delta]:
-        """`send`, piece by piece as the answer is written. The answer is appended once its last
-        piece was taken. An answer that breaks off is not appended.
+        """Send as `send` does, and yield the answer piece by piece as the model writes it. The
+        answer is appended when you took its last piece. An answer that breaks off is not appended.
 
         Raises:
-            ModelFailed: and what else `send` raises, at the first piece or a later one.
+            ModelFailed: as in `send`. Other errors of `send` may also come with any piece.
         """
         wanted(max_tokens, temperature, stop, options)  # refused in time
         pieces = self.astream(
@@ -515,11 +518,11 @@ class ContextManager:
                 yield piece
 
     def record_usage(self, usage: Usage | int) -> None:
-        """Record the tokens that the provider reported for the last prompt. Later counts are
-        corrected by them.
+        """Record how many tokens the provider reported for the last prompt. Later counts are
+        corrected by this number.
 
         Raises:
-            InvalidArgument: it is below 0.
+            InvalidArgument: the number is below 0.
         """
         tokens = usage if isinstance(usage, int) else usage.prompt_tokens
         if tokens < 0:
@@ -527,15 +530,15 @@ class ContextManager:
         self._session.sender.reported(tokens)
 
     def report_overflow(self, error: object) -> Plan:
-        """Report that the provider refused the last prompt as too large, with its error: an
-        exception, its text or its JSON.
+        """Report that the provider refused the last prompt as too large. `error` is the provider's
+        error: an exception, its text or its JSON.
 
-        Counts are corrected by the numbers in the error, and the context is made to fit. Get the
-        next prompt and send it. Returns the plan.
+        The counts are corrected by the numbers in the error, and the context is compressed to fit.
+        Returns the plan. After this, get the next prompt and send it.
 
         Raises:
-            InvalidArgument: the error does not say that a context is too large.
-            CannotFit: the floor exceeds the provider's limit.
+            InvalidArgument: the error does not say that a prompt is too large.
+            CannotFit: the floor is larger than the provider's limit.
         """
         return self._run(self.areport_overflow(error), "areport_overflow(…)")
 
@@ -544,14 +547,14 @@ class ContextManager:
         return await self._session.sender.refused(error)
 
     def set_model(self, model: str | ChatModel, window: int | None = None) -> None:
-        """Switch to another model, or to another window of the same model. Prompts, the reserve for
-        answers, `send`, and summaries without a named summarizer then use it. History, goals, pins
-        and checkpoints stay.
+        """Switch to another model, or to another window for the same model. The new model is used
+        for prompts, for the tokens reserved for answers and for `send`, and it writes the summaries
+        unless you named a summarizer. History, goals, pins and checkpoints stay.
 
         Raises:
-            UnknownModel: its window is not known, its server does not say it, and none is given;
-                nothing was changed.
-            InvalidConfig: the policy's own reserve is as large as the window; nothing was changed.
+            UnknownModel: the window is not known, the model's server does not say it, and you gave
+                none; nothing was changed.
+            InvalidConfig: the policy's reserve is as large as the window; nothing was changed.
         """
         size = None if window is None else checked_size("window", window)
         before, session = self.reliability, self._session
@@ -562,7 +565,7 @@ class ContextManager:
             session.state.tell_trust(session.view.size, projection)
 
     def _answered(self, reply: Reply) -> Message:
-        """Append a model's answer. A draft of the next prompt is begun while a person reads it."""
+        """Append a model's answer. Start to draft the next compression while the user reads it."""
         message = taken_in(self._session.state, [reply.message], self.window)[0]
         self._session.view.draft_ahead()
         return message
@@ -571,14 +574,14 @@ class ContextManager:
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """The goals of the session. Active goals are in every prompt word for word."""
+        """The session's goals. Every prompt shows the active goals word for word."""
         return self._session.state.goals
 
     def set_goals(self, goals: Sequence[Goal | str]) -> tuple[Goal, ...]:
-        """Replace the goals; a text is an active goal.
+        """Replace all goals, and return the new ones. A text becomes an active goal.
 
         Raises:
-            InvalidArgument: this is not a list of goals and texts, or one is empty.
+            InvalidArgument: `goals` is not a list of goals and texts, or a goal is empty.
         """
         self._session.state.set_goals(goals_given(goals))
         track_others(self._session.state, self.window)
@@ -586,8 +589,8 @@ class ContextManager:
         return self.goals
 
     def confirm_goal(self, goal_id: str) -> tuple[Goal, ...]:
-        """Confirm a goal that a model set. Prompts then show it as the person's, and no model can
-        end it.
+        """Confirm a goal that a model set, and return all goals. Prompts then show the goal as the
+        user's, and no model can end it.
 
         Raises:
             NotFound: the session has no goal with that id.
@@ -603,28 +606,28 @@ class ContextManager:
 
     @property
     def mode(self) -> str:
-        """The mode of the session: what it is used for (`text.modes`)."""
+        """The session's mode: what the session is used for (see `text.modes`)."""
         return self._session.state.policy.mode
 
     def set_mode(self, name: str) -> None:
-        """Set the mode from now on, also when the session is reopened.
+        """Set the session's mode. The mode is kept when the session is reopened.
 
         Raises:
-            InvalidConfig: there is no such mode; the text lists the modes.
+            InvalidConfig: there is no such mode; the error lists the modes.
         """
         self._session.state.set_mode(name)
         self._session.view.reload()
 
     @property
     def system_prompt(self) -> SystemPrompt | None:
-        """The system prompt and the parts left out of it; None without the option `prompt`."""
+        """The system prompt, and which parts were left out. None without the option `prompt`."""
         return self._session.view.counted.preamble(self._session.view.size).prompt
 
     # --- pins, and messages put aside ------------------------------------------------------------
 
     def pin(self, message: Message | str) -> None:
-        """Keep a message word for word from now on, by itself or by its id. One that has left the
-        view comes back with the next compression, such as `compress_conversation()`.
+        """Show a message word for word in prompts from now on. Pass the message or its id. If it
+        was compressed already, it comes back with the next compression (`compress_conversation()`).
 
         Raises:
             NotFound: the session has no such message.
@@ -632,8 +635,8 @@ class ContextManager:
         self._set_pin(message, is_pinned=True)
 
     def unpin(self, message: Message | str | int) -> None:
-        """Let a pinned message be shortened again, by itself, its id or its position. A message
-        that was added with its own mark (`pinned`, `protected`) stays.
+        """Let a pinned message be shortened again. Pass the message, its id or its position. A
+        message that was added with the mark `pinned` or `protected` stays pinned.
 
         Raises:
             NotFound: the session has no such message.
@@ -648,19 +651,19 @@ class ContextManager:
     def put_aside(
         self, message: Message | str | None = None, *, tokens: int | None = None
     ) -> Message:
-        """Show models only head and tail of a message from now on, with its id. Default: a person's
-        newest message. So a session goes on after a message that fits in no window. The whole text
-        stays in the history, where `recall` and `expand` read it. For pictures and documents, which
-        have no head and tail, a line says that they are left out.
+        """Show models only the beginning and end of a message from now on, with the message's id.
+        Return the message as it is shown. Default: the user's newest message. Use this to go on
+        after a message that fits in no window. The history keeps the whole text; `recall` and
+        `expand` find it there. Pictures and documents are replaced by a line that says so.
 
-        `tokens` is the size of what is shown. Default: what everything else in view leaves of the
-        target of the window that was last asked for, or a quarter of that window. If `tokens` is at
-        least the message's own size, the whole message is shown again. `undo` does not do that.
-        Returns the message as it is shown.
+        `tokens` is how large the shown message may be. Default: what the rest of the prompt leaves
+        of the target of the window used last, or up to a quarter of that window if this is more. If
+        `tokens` is at least the message's size, the whole message is shown again. `undo` does not
+        show the whole message again.
 
         Raises:
             NotFound: the session has no such message.
-            CannotFit: it is larger than that, and nothing of it can be left out.
+            CannotFit: the message is larger than `tokens`, and nothing can be left out.
         """
         if tokens is not None:
             tokens = checked_size("tokens", tokens)
@@ -670,7 +673,7 @@ class ContextManager:
     # --- recall ----------------------------------------------------------------------------------
 
     def recall(self, query: str, *, limit: int = recalls.PAGE) -> list[Recalled]:
-        """Messages of the whole history that share words with the query, the best match first."""
+        """Find messages in the whole history that share words with the query, best match first."""
         from compact.session.recall import recall
 
         return recall(self._session.state, query, limit=limit)
@@ -690,8 +693,8 @@ class ContextManager:
         return page.model_copy(update={"messages": tuple(map(copied_message, page.messages))})
 
     def recall_tools(self, format: str | None = None) -> list[dict[str, Any]]:
-        """The schemas of the tools `recall` and `expand`, to declare to a model, in the session's
-        wire format or another one.
+        """Return the schemas of the tools `recall` and `expand`, to declare to a model, in the
+        session's wire format or another one.
 
         Raises:
             UnknownModel: there is no such format.
@@ -706,11 +709,11 @@ class ContextManager:
         *,
         max_tokens: int | None = None,
     ) -> str:
-        """Run `recall` or `expand` for a model that called it, and return the answer.
+        """Run `recall` or `expand` for a model that called the tool, and return the answer's text.
 
         Raises:
-            InvalidInput: there is no such tool, or its argument is missing.
-            NotFound: nothing has that id.
+            InvalidInput: there is no such tool, or an argument is missing.
+            NotFound: nothing in the session has the id that the model gave.
         """
         from compact.session.recall import answer_tool
 
@@ -721,18 +724,18 @@ class ContextManager:
     # --- going back ------------------------------------------------------------------------------
 
     def snapshot(self, note: str = "", *, purpose: Purpose = "recovery") -> Snapshot:
-        """Save the state of the session, to `restore` it later. Snapshots are tiny, whatever the
-        session's size. Beyond `policy.snapshots_kept`, the oldest ones without a note are deleted.
+        """Save the session's state, to `restore` it later. Return the snapshot, which is tiny. More
+        than `policy.snapshots_kept` are not kept: old ones are deleted, but none with your note.
         """
         session = self._session
         return time_travel.take_snapshot(session.state, session.view, purpose=purpose, note=note)
 
     def snapshots(self) -> list[Snapshot]:
-        """The session's snapshots, oldest first."""
+        """Return the session's snapshots, oldest first."""
         return self.store.snapshots(self.id)
 
     def delete_snapshot(self, snapshot: Snapshot | str) -> None:
-        """Delete a snapshot. The messages that it names stay in the history.
+        """Delete a snapshot. The history keeps all messages.
 
         Raises:
             NotFound: the session has no such snapshot.
@@ -752,15 +755,15 @@ class ContextManager:
         time_travel.restore(self._session.state, self._session.view, saved)
 
     def branch(self, *, at: int) -> Branch:
-        """Start a new branch from the session's first `at` messages.
+        """Start a new branch from the session's first `at` messages, and return the branch.
 
         Raises:
-            NotFound: the session has fewer messages.
+            NotFound: the session has fewer than `at` messages.
         """
         return time_travel.branch_off(self._session.state, self._session.view, at)
 
     def branches(self) -> list[Branch]:
-        """The session's branches, oldest first."""
+        """Return the session's branches, oldest first."""
         return self.store.branches(self.id)
 
     def undo(self) -> None:
@@ -780,11 +783,11 @@ class ContextManager:
         time_travel.step("redo", self._session.state, self._session.view)
 
     def context_at(self, at: int) -> ActiveContext:
-        """The context that a model saw when the session had `at` messages. For all messages, it has
-        what recall would quote for a person's newest one.
+        """Return the context that a model saw when the session had `at` messages. If `at` counts
+        all messages, the context also quotes what recall finds for the user's newest message.
 
         Raises:
-            NotFound: the session has fewer messages.
+            NotFound: the session has fewer than `at` messages.
         """
         if not 0 <= at <= len(self.history):
             raise NotFound(f"session {self.id!r} has {len(self.history)} messages, not {at}")

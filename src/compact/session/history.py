@@ -1,8 +1,8 @@
 """`SessionHistory`: the full record of a session, kept in a store. It only grows.
 
-An active context is made from it. The history itself is never sent to a model. The messages in view
-and new messages are in memory. The rest stays in the store, and is read by pages when it is needed.
-So a session costs its window, whatever its length.
+Active contexts are made from the history. The history itself is never sent to a model. The messages
+that prompts show and new messages are in memory. The rest stays in the store, and is read in pages
+when it is needed. So memory depends on the window, not on the session's length.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from compact.session.entering import entry_of, scored
 from compact.text.speakers import marked, may_be_persons
 
 PAGE = 32
-"""Messages read from the store at once."""
+"""How many messages are read from the store at once."""
 MOST_FIXED = 10_000
-"""System messages and pins that are looked for when a session is opened."""
+"""At most how many system messages and pins are searched for when a session is opened."""
 SLACK = 32
-"""Tokens by which a system prompt may be shorter than the one before and still count the same. So
-no count changes if only the time in it does."""
+"""By how many tokens a new system prompt may be shorter than the old one and still count the same.
+So the count stays if only the time in the prompt changes."""
 MOST_PERSONS = 200
-"""Positions of a person's newest messages that stay in memory."""
+"""Of how many of the user's newest messages the positions stay in memory."""
 
 
 class SessionHistory(History):
-    """One branch of a session. It reads like a sequence of messages. Only `append` adds to it."""
+    """Holds one branch of a session, as a sequence of messages. Only `append` adds messages."""
 
     def __init__(
         self,
@@ -59,22 +59,22 @@ class SessionHistory(History):
         self._length = branch.messages
         self._versioned = store if isinstance(store, Versioned) else None
         self._appended = 0
-        """Transactions that this object appended."""
+        """How many transactions this object appended."""
         self._seen: Version | None = None
-        """The store's version when other writers' messages were last read."""
+        """The store's version when other processes' messages were last read."""
         self._counts = counts
         """Whether the store's counts were made with this counter."""
         self._lock = forks.Lock()
         self._columns: dict[str, SessionHistory] = {counter.estimator.name: self}
         """This history as each tokenizer counts it."""
         self._instead: dict[int, tuple[Message, int]] = {}
-        """Other words shown for the leading system messages, and the least that they count."""
+        """The messages shown instead of the leading system messages, each with its least count."""
         self.own_system: str | None = None
-        """The client's own words in them, if others stand around those."""
+        """The client's own words in the system prompt. None if all words are the client's."""
         self._put_aside: dict[int, int] = {}
-        """Tokens that may be shown of messages that were put aside."""
+        """How many tokens may be shown of each message that was put aside, by position."""
         self._aside: dict[int, tuple[Message, int]] = {}
-        """Head and tail of such messages, and their tokens."""
+        """What is shown of each message that was put aside, and its tokens, by position."""
         fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
         self.fixed = fixed[::-1]
         self._person_positions: list[int] = []
@@ -110,7 +110,7 @@ class SessionHistory(History):
                 self._tokens.setdefault(position, entry.tokens)
 
     def _as_said(self, entry: Entry) -> Message:
-        """The stored message, in this session's format if it says the same in it."""
+        """Return the stored message, in this session's format if that does not change it."""
         message = _as_marked(entry)
         if message.wire_format in (self.wire.name, None) or not self.wire.reads_the_same(message):
             return message
@@ -119,10 +119,10 @@ class SessionHistory(History):
     def append(
         self, make: Callable[[int], Sequence[Message]], *, expected: int | None = None
     ) -> list[Message]:
-        """Append copies of the messages that `make` returns for the position of the first one. They
-        are durable when this returns.
+        """Append and store copies of the messages that `make` returns. `make` is called with the
+        position of the first one.
 
-        If another writer is faster, its messages are taken in, and `make` is called again.
+        If another process appended first, take in its messages, and call `make` again.
 
         Raises:
             Superseded: the branch does not have `expected` messages any more; nothing was stored.
@@ -165,10 +165,10 @@ class SessionHistory(History):
     def as_shown(
         self, messages: Sequence[Message], own: str | None = None
     ) -> tuple[SystemShown, int]:
-        """A change that shows these words for the leading system messages, and how many tokens more
-        they are. `own` are the client's own words in them.
+        """Build a change that shows these messages instead of the leading system messages. Return
+        also by how many tokens they are larger. `own` are the client's own words in them.
 
-        A few tokens less count as none (`SLACK`).
+        If they are only a few tokens smaller, the count stays (`SLACK`).
         """
         before = [self.tokens(position) for position in range(len(messages))]
         counts = [
@@ -219,15 +219,15 @@ class SessionHistory(History):
         return made
 
     def version(self) -> Version | None:
-        """Changes when anything is stored, except by `append` of this object. None if the store has
-        no versions.
+        """Return a value that changes when anything is stored, except by this object's `append`.
+        None if the store has no versions.
         """
         with self._lock:
             version = self._versioned.version() if self._versioned else None
             return version and (version[0], version[1] - self._appended)
 
     def catch_up(self) -> Version | None:
-        """Take in what other writers have appended. Returns the store's version."""
+        """Take in what other processes appended. Return the store's version."""
         with self._lock:
             version = self.version()
             if version is None or version != self._seen:
@@ -237,7 +237,7 @@ class SessionHistory(History):
             return version
 
     def forget(self, before: int, keep: Collection[int]) -> None:
-        """Drop from memory what stands before a position, except some positions."""
+        """Drop the messages before a position from memory, except those at positions in `keep`."""
         with self._lock:
             for kept in (self._messages, *self._known_of_messages()):
                 gone = [i for i in list(kept) if i < before and i not in keep]
@@ -251,8 +251,8 @@ class SessionHistory(History):
                 self._persons_from = self._person_positions[0]
 
     def put_aside(self, position: int, most: int) -> None:
-        """Show no more than head and tail of the message from now on, about `most` tokens. The
-        stored message stays.
+        """Show only the beginning and end of a message from now on, about `most` tokens. The stored
+        message stays whole.
         """
         with self._lock:
             self._put_aside[position] = most
@@ -260,13 +260,13 @@ class SessionHistory(History):
                 column._aside.pop(position, None)
 
     def as_aside(self, position: int, most: int) -> tuple[Message, int]:
-        """What would be shown of the message, and its tokens."""
+        """Return what would be shown of the message if it were put aside, and its tokens."""
         short = put_aside(self[position], most, self.counter)
         return short, self.counter.message(short)
 
     def shown(self, position: int) -> Message:
-        """The message as a model is shown it: as it was said, shortened if it was put aside, or
-        without reasoning that is not sent again.
+        """Return the message as a model sees it: whole, shortened if it was put aside, or without
+        reasoning that is not sent again.
         """
         return self._known_aside(position)[0] if self._is_less(position) else self[position]
 
@@ -368,11 +368,11 @@ class SessionHistory(History):
         return self._store.position_of(self.branch_id, message_id)
 
     def place_of(self, message: Message | str | int | None) -> int:
-        """The position of a message, by itself, its id or its position. None stands for a person's
-        newest message.
+        """Return the position of a message. Pass the message, its id or its position, or None for
+        the user's newest message.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such message.
         """
         self.catch_up()
         if isinstance(message, int):
@@ -405,7 +405,7 @@ class SessionHistory(History):
 
 
 class _CountedHistory(SessionHistory):
-    """A history as another tokenizer counts it: the same messages, and its own counts."""
+    """Shares a history's messages, with the counts of another tokenizer."""
 
     __slots__ = ("_aside", "_counts", "_instructions", "_tokens", "counter", "forms")
 
@@ -417,7 +417,7 @@ class _CountedHistory(SessionHistory):
 
 
 class Record(SessionHistory):
-    """A session's history for readers. What they get are copies."""
+    """Gives readers copies of the messages in a session's history."""
 
     def __init__(self, history: SessionHistory) -> None:
         self.__dict__ = history.__dict__
@@ -433,7 +433,7 @@ class Record(SessionHistory):
         return item if isinstance(item, list) else copied_message(item)
 
     def shown(self, position: int) -> Message:
-        """As in the history, as a copy."""
+        """Return a copy of the message as a model sees it."""
         return copied_message(super().shown(position))
 
 

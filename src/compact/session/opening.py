@@ -1,7 +1,7 @@
-"""Opening a session: from options to an open `SessionState`.
+"""Opens a session: turns options into an open `SessionState`.
 
-Options are checked before the store is touched. If opening fails, what was opened here is closed
-again.
+Options are checked before the store is used. If opening fails, everything that was opened here is
+closed again.
 """
 
 from __future__ import annotations
@@ -56,57 +56,58 @@ if TYPE_CHECKING:
     from compact.session.views.recalled_turns import TurnRecall
 
 LEAST_WINDOW = 64
-"""Tokens of the smallest window that can hold a message at all."""
+"""How many tokens the smallest allowed window has. A smaller one could not hold a message."""
 SOON = 5.0
-"""Seconds to wait for a server to say a model's window before a session is opened."""
+"""How many seconds to wait for a server to say a model's window before a session is opened."""
 FORMAT_NOTE = "format"
-"""The name of the note with the format that a session of texts alone has taken on."""
+"""The name of the note with the format that a session changed to when it had only texts."""
 PAGE = 256
-"""Messages read at once."""
+"""How many messages are read at once."""
 
 
 class SessionOptions(TypedDict, total=False):
-    """Options of a `ContextManager`, beside model, window and store."""
+    """Options of a `ContextManager` other than model, window and store."""
 
     system: str | Sequence[Mapping[str, Any]] | None
-    """A system prompt that is sent in its own field: counted, never changed."""
+    """A system prompt that you send in its own field. It is counted and never changed."""
     tools: Sequence[Mapping[str, Any]] | None
-    """Tool schemas that are sent along: counted, never changed."""
+    """Tool schemas that you send with each request. They are counted and never changed."""
     tokenizer: str | TokenEstimator | None
     """`o200k`, `cl100k`, `claude`, `chars`, or your own tokenizer. Default: the model's."""
     format: str | None
     """The wire format of message dictionaries: `chat_completions`, `anthropic`, `responses` or
-    `ollama`. A session keeps its format. Only a session of texts alone may change it: without this
-    option, it takes on the format of the first message that can only be in one."""
+    `ollama`. A session keeps its format, unless it has only texts. Then, without this option, it
+    changes to the format of the first message that fits only one format."""
     prompt: PromptParts | None
-    """The parts of an assembled system prompt, for the mode and within the budget of the window's
-    tier. It stands before the history's own system messages."""
+    """The parts from which a system prompt is assembled, for the mode and within the budget of the
+    window's tier. This prompt comes before the history's own system messages."""
     user_mode: str | Path | None
     """The file with the texts of the mode `user`."""
     tiers: Mapping[int, TierSettings] | None
-    """Settings of single tiers, by number."""
+    """Settings for single tiers (sizes of windows), by the tier's number."""
     models: ModelBook | None
-    """The known facts about models. Default: the built-in book."""
+    """The facts that are known about models. Default: the built-in book."""
     policy: CompactPolicy | None
     """What is kept, and when and how far to compress. Default: `CompactPolicy()`."""
     summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
-    """The summarizer: `model` (the default) is the session's own model if it can be asked and is
-    fit, else code; `extractive` is code; a model by its key (`ollama:qwen3:8b`) or itself; several
-    to ask in this order; your own object; or None for a receipt only."""
+    """What writes the summaries: `model` (default) is the session's own model if it can be called
+    and is good enough, else code; `extractive` is code; or a model or its key (`ollama:qwen3:8b`);
+    several, tried in this order; your own object; or None for no summary but a receipt."""
     fallbacks: Sequence[str | ChatModel] | None
-    """Models that answer if the asked one does not, in this order."""
+    """Models to ask, in this order, if the asked model does not answer."""
     patience: Patience | None
-    """How long models given by key are asked, for answers and for summaries."""
+    """How long to keep asking models given by key, for answers and for summaries."""
     memory: bool | MemoryManager | None
-    """Whether old turns that a person's newest message is about are quoted before it: from the
-    session's own store (True), or from a memory of the same scope."""
+    """Where to find old turns to quote before the user's newest message, if it is about them: True
+    for the session's own store, or a memory of the same scope. Default: nothing is quoted."""
     recall_tokens: int | None
-    """Tokens that they may take for one message. Default: a tenth of the window, at most 1,000."""
+    """At most how many tokens to quote per message. Default: a tenth of the window, at most 1,000.
+    """
     archive: str | Path | StorageAdapter | None
-    """Where copies, without secrets, of what a compression leaves behind are kept: a folder,
+    """Where to keep copies, without secrets, of what compressions take out of prompts: a folder,
     `s3://BUCKET/PREFIX`, or your own adapter."""
     redactor: Redactor | None
-    """Which texts are secrets, beside those that always are, in all copies made of the session."""
+    """Finds secrets in addition to those always redacted, in all copies made of the session."""
     on_event: Callable[[Event], None] | None
     """Called with each event, in order. The `emit` of an `EventBus` hands them to exporters."""
     session_id: str

@@ -105,11 +105,11 @@ class PromptSender:
         return await view.fit(taken, partial(make_fit, self._state, view))
 
     def put_aside(self, position: int, tokens: int | None) -> Message:
-        """Show head and tail of a message from now on, in so many tokens, or in as many as let the
-        last asked view fit. Returns the message as it is shown.
+        """Show only the beginning and end of a message from now on, in at most `tokens`, or in as
+        many as let the view used last fit. Return the message as it is shown.
 
         Raises:
-            CannotFit: it is larger than that, and nothing of it can be left out.
+            CannotFit: the message is larger than that, and nothing can be left out.
         """
         state = self._state
         with state.lock:
@@ -238,15 +238,15 @@ class PromptSender:
         self._state.give_tools(not why)
 
     def _toolless(self, model: ChatModel) -> str:
-        """Why a model is sent no tools, as far as known. Empty if it is."""
+        """Return why a model is sent no tools, as far as known. Empty if it is sent tools."""
         if why := self._refused_tools.get(model.name):
             return why
         support = self._state.setting.tools(model.name, model.abilities.tools)
         return _TOOLLESS[support.source] if support.value is False else ""
 
     async def _introduced(self, model: ChatModel) -> float:
-        """Ask a new model for its window: a server may be set up for less, and not every server
-        refuses what is too large. Returns the seconds that it took.
+        """Ask a new model for its window: a server may allow less than the model, and some servers
+        do not refuse a prompt that is too large. Return how many seconds this took.
         """
         view = self._main
         if (model.name, view.size) in self._known:
@@ -272,9 +272,9 @@ class PromptSender:
     def _ask(
         self, wanted: Ask, context: ActiveContext, refused_by: Mapping[str, int] | None
     ) -> Ask:
-        """The limits of the answer: what a person reserved for it, else what is asked for, else
-        what the model's answers usually take with their thoughts. A share of the free window stays
-        free, because counts may differ and the conversation goes on.
+        """Set the answer's limit: the one asked for, else the user's reserve, else what the model's
+        answers usually need with their reasoning. Leave a share of the free window free, because
+        counts may differ and the conversation goes on.
         """
         window, own = self._main.window, self._state.policy.output_reserve
         left = window.size - self._expected(context)
@@ -284,14 +284,14 @@ class PromptSender:
         return wanted.model_copy(update={**facts, "max_tokens": min(room, most) or None})
 
     def _expected(self, context: ActiveContext) -> int:
-        """Tokens of a prompt as a provider is expected to count it."""
+        """Return how many tokens a provider is expected to count for a prompt."""
         return int(context.tokens * max(1.0, self._main.window.ratio))
 
     async def _counted_afresh(self) -> tuple[ActiveContext, Taken]:
-        """The active context, with every message counted afresh.
+        """Return the active context, and count every message again.
 
         Raises:
-            CannotFit: it is still larger than the usable window.
+            CannotFit: the context is still larger than the usable window.
         """
         view = self._main
         context = await self.fitted(view, view.context)
@@ -312,13 +312,13 @@ class PromptSender:
         return CannotFit(parts, limit or self._main.window.usable)
 
     def count(self, context: ActiveContext) -> int:
-        """Tokens of a whole prompt."""
+        """Count the tokens of a whole prompt."""
         counter = self._main.counted.counter
         beside = overhead_of(counter, context.system, context.tools)
         return beside + sum(map(counter.message, context.messages))
 
     def reported(self, tokens: int) -> None:
-        """Learn from a provider's count of the last prompt."""
+        """Correct the counts by a provider's count of the last prompt."""
         self._was_refused = False
         if self._taken:
             self._learn(self._taken, tokens)
@@ -333,11 +333,11 @@ class PromptSender:
         self._tell(taken, before.ratio, tokens)
 
     async def refused(self, error: object) -> Plan:
-        """Make the context fit after a provider refused it as too large. Returns the plan.
+        """Make the context fit after a provider refused it as too large. Return the plan.
 
         Raises:
             InvalidArgument: the error does not say that a context is too large.
-            CannotFit: the floor exceeds what the provider allows.
+            CannotFit: the floor is larger than the provider allows.
         """
         taken = self._taken or Taken(self._main, self._main.tokens_now)
         again, self._was_refused = self._was_refused, True

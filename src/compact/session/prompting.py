@@ -1,8 +1,8 @@
-"""What stands before the history in a session's prompts (FR-16): the assembled system prompt of a
-mode and a window's tier, and what the caller sends beside the messages.
+"""Makes what comes before the history in a session's prompts (FR-16): the system prompt assembled
+for a mode and a window's tier, and what the caller sends in addition to the messages.
 
-If the format has a field for the system prompt, it stands there, before the caller's own words.
-Otherwise it is the first message. Goals end the system prompt, in the same field or as a message.
+If the format has a field for the system prompt, the assembled prompt goes there, before the
+caller's own words. Otherwise it is the first message. Goals come last, in the field or a message.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ System = str | tuple[Mapping[str, Any], ...] | None
 
 
 class Preamble(NamedTuple):
-    """What stands before the history in a prompt."""
+    """Holds what comes before the history in a prompt."""
 
     extras: RequestExtras
-    """What is sent beside the messages."""
+    """What is sent in addition to the messages."""
     parts: Mapping[str, int]
-    """Tokens of all of it, by part."""
+    """How many tokens each part has."""
     message: Message | None = None
     """The system prompt, in formats whose system prompt is a message."""
     goals: Message | None = None
-    """The active goals, in such formats."""
+    """The active goals, in formats whose system prompt is a message."""
     prompt: SystemPrompt | None = None
     """How the system prompt was assembled. None without the option `prompt`."""
 
     @property
     def tokens(self) -> int:
-        """Tokens of what stands before the history."""
+        """How many tokens come before the history."""
         return sum(self.parts.values())
 
     def with_part(self, name: str, tokens: int) -> Mapping[str, int]:
-        """The parts, with more tokens for one of them."""
+        """Return the parts, with `tokens` more for one of them."""
         return {**self.parts, name: self.parts.get(name, 0) + tokens}
 
 
 class Prompting:
-    """A session's preambles, by tokenizer, mode and window. Each is made once."""
+    """Makes a session's preambles, each once, by tokenizer, mode and window."""
 
     def __init__(
         self,
@@ -83,11 +83,11 @@ class Prompting:
         return bool(self._given.tools)
 
     def has(self, given: RequestExtras) -> bool:
-        """Whether the caller sends exactly this."""
+        """Tell whether the caller sends exactly this now."""
         return given == self._given
 
     def give(self, counter: TokenCounter, given: RequestExtras) -> bool:
-        """Take what the caller sends from now on. Returns whether it is something else.
+        """Set what the caller sends from now on. Return whether it changed.
 
         Raises:
             InvalidArgument: one of the tools is not a tool schema.
@@ -101,7 +101,7 @@ class Prompting:
         return True
 
     def mode(self, name: str) -> Mode:
-        """The mode of that name. `user` is read from the person's own file.
+        """Return the mode of that name. The mode `user` comes from the user's own file.
 
         Raises:
             InvalidConfig: there is no such mode.
@@ -111,7 +111,7 @@ class Prompting:
         return mode_named(name)
 
     def asked(self, policy: CompactPolicy) -> CompactPolicy:
-        """The policy as a summarizer gets it. The focus of a person's own mode is added to the
+        """Return the policy for a summarizer. The focus of the user's own mode is added to its
         guidance.
         """
         if policy.mode != "user" or self._own_mode is None:
@@ -122,8 +122,8 @@ class Prompting:
     def preamble(
         self, counter: TokenCounter, mode: str, size: int, *, tools: bool = True
     ) -> Preamble:
-        """What stands before the history in a window of that size, with the caller's tools or
-        without.
+        """Return what comes before the history in a window of that size, with or without the
+        caller's tools.
         """
         given = self._given_by(counter, tools=tools)
         if self._parts is None:
@@ -162,8 +162,8 @@ class Prompting:
     def over_budget(
         self, counter: TokenCounter, mode: str, size: int, own: int
     ) -> Iterator[PromptOverBudget]:
-        """What has no room in the system prompt of a window of that size. The caller's own words
-        count too: `own` tokens of them stand in the history.
+        """Yield what does not fit the system prompt's budget in a window of that size. The caller's
+        own words count too: `own` of their tokens are in the history.
         """
         budget = tier_of(size, self._tiers).prompt_tokens
         prompt = self.preamble(counter, mode, size).prompt
@@ -184,7 +184,7 @@ class Prompting:
     def with_goals(
         self, counter: TokenCounter, preamble: Preamble, goals: Sequence[Goal]
     ) -> Preamble:
-        """The preamble with the active goals at the end of the system prompt."""
+        """Return the preamble with the active goals at the end of the system prompt."""
         message = goals_message(goals, self.own)
         if message is None:
             return preamble
@@ -197,7 +197,7 @@ class Prompting:
 def _in_field(
     counter: TokenCounter, preamble: Preamble, part: str, first: System, second: System
 ) -> Preamble:
-    """The preamble with both texts as its system field. Its growth is counted as that part."""
+    """Put both texts into the system field. Count the added tokens under the name `part`."""
     system = _joined(first, second)
     before = overhead_of(counter, preamble.extras.system, ())
     parts = preamble.with_part(part, overhead_of(counter, system, ()) - before)
@@ -205,7 +205,7 @@ def _in_field(
 
 
 def _joined(first: System, second: System) -> System:
-    """Two system prompts as one: a text if both are texts, else blocks."""
+    """Join two system prompts: into a text if both are texts, else into blocks."""
     if not first or not second:
         return first or second
     if isinstance(first, str) and isinstance(second, str):
@@ -218,10 +218,10 @@ def _blocks(system: str | tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, A
 
 
 def mode_in(file: str | Path | None) -> Mode | None:
-    """The mode `user` from a person's file. None if no file is named.
+    """Read the mode `user` from the user's file. Return None if no file is named.
 
     Raises:
-        InvalidConfig: it cannot be read.
+        InvalidConfig: the file cannot be read.
     """
     if file is None:
         return None

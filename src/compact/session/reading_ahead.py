@@ -1,6 +1,6 @@
-"""Reading ahead: notes are taken of new messages between turns, so that a compressing turn has
-little left to read. The notes are the same, whenever the messages are read. The engine is loaded in
-that thread, too.
+"""Reads ahead: takes notes of new messages between turns, in a thread, so that a turn that
+compresses has little left to read. When the messages are read does not change the notes. The thread
+also loads the engine.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ReadingAhead:
                 self._compressing -= 1
 
     def stop(self) -> None:
-        """Leave the rest to be read when it is needed, and wait until no reading runs."""
+        """Stop reading, and wait until no reading runs. The rest is read when it is needed."""
         self._stops = True
         self._finish()
 

@@ -1,5 +1,5 @@
-"""Bringing back what left the view: by words (`recall`), or by the id that stands in its place
-(`expand`).
+"""Brings back messages that prompts no longer show: by words (`recall`), or by the id that is shown
+instead (`expand`).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from compact.text.snippets import Sought
 from compact.text.terms import readable, searchable
 
 DIGESTS_DIFFER = 8
-"""Tokens by which digests may differ in size."""
+"""By how many tokens two digests may differ."""
 TOLD_TOKENS = 1_500
-"""Tokens of a tool's answer, if none are requested."""
+"""At most how many tokens a tool's answer has, if the caller sets no limit."""
 WHOLE_SHARE = 0.35
-"""Largest share of an answer for one whole message. Of a longer one, an excerpt is shown."""
+"""At most this share of an answer is one whole message. A longer message is shown as an excerpt."""
 HEADING = 64
-"""Tokens of an answer's heading, about."""
+"""About how many tokens an answer's heading has."""
 CHARS_PER_TOKEN, FULL, MOST_TRIES = 8, 0.95, 8
-"""Most characters of a token, for the first try of a page. The share of its tokens from which a
-page is full. Tries to make room for a heading."""
+"""At most how many characters a token has, for the first try of a page. From which share of its
+tokens a page counts as full. How often to try to make room for a heading."""
 MOST_HITS = (2 * PAGE, 20 * PAGE, 200 * PAGE, 2_000 * PAGE)
-"""Messages with a call's id that are searched, in steps."""
+"""How many messages that mention a call's id to search. Each limit is tried until it is found."""
 
 
 def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recalled]:
-    """Messages of the history that share words with the query, best first.
+    """Return messages of the history that share words with the query, best first.
 
     Raises:
         InvalidArgument: the limit is below 0.
@@ -60,7 +60,7 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
 
 
 def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float]]:
-    """The store's hits within this history. Other writers may have added to both."""
+    """Return the store's hits in this history. Other processes may have added to both."""
     hits = state.store.search(state.branch_id, query, most=most)
     state.history.catch_up()
     return [hit for hit in hits if hit[0] < len(state.history)]
@@ -72,17 +72,17 @@ def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float
 def expand(
     state: SessionState, id: str, *, max_tokens: int | None = None, start: int = 0
 ) -> Expansion:
-    """The original messages behind a checkpoint's id, a message's id, or a tool call's id: as many
-    as fit into `max_tokens`, from number `start` on.
+    """Return the original messages for the id of a checkpoint, a message or a tool call: as many as
+    fit into `max_tokens`, starting with message number `start`.
 
-    If the id stands for one message that does not fit, `start` counts characters of its text, and a
-    page ends at the end of a line if there is one. A message among several that does not fit has a
-    page of its own. It is clipped there, or left out if that does not help either. A call's id
-    brings back its result, and the call if a view may clip its arguments. An id that was used again
-    brings back all that it may mean, newest first. For a message's id, that is the newest message.
+    If the id is for one message that does not fit, `start` counts characters of that message, and a
+    page ends at the end of a line if possible. If one of several messages does not fit, it gets a
+    page to itself and is clipped there, or left out if that is not enough. The id of a call finds
+    the call's result, and the call itself if its arguments may be clipped in a prompt. If an id was
+    used several times, a call's id finds them all, newest first; a message's id finds the newest.
 
     Raises:
-        NotFound: nothing in the session has that id.
+        NotFound: nothing in the session has the id.
     """
     state.history.catch_up()
     return _page(state, *_behind(state, id), max_tokens, max(0, start))
@@ -125,7 +125,7 @@ def _page(
 
 
 def _part(message: Message, most: int | None, start: int, counter: TokenCounter) -> Expansion:
-    """As much of a message's text from a character on as fits. Empty if nothing fits."""
+    """Return as much of a message's text as fits, from character `start` on. It may be empty."""
     total = len(_text(message))
     high = stop = total if most is None else min(total, start + CHARS_PER_TOKEN * most)
     low, tokens = start, 0
@@ -159,12 +159,12 @@ def _texts(message: Message) -> Iterator[tuple[Part, str]]:
 
 
 def _text(message: Message) -> str:
-    """The text that pages show."""
+    """Return the text of a message that pages show."""
     return "\n".join(text for _, text in _texts(message))
 
 
 def _between(message: Message, start: int, stop: int) -> Message:
-    """The message with only these characters of its text."""
+    """Return the message with only these characters of its text."""
     parts: list[Part] = []
     for part, text in _texts(message):
         piece = text[max(0, start) : max(0, stop)]
@@ -177,7 +177,7 @@ def _between(message: Message, start: int, stop: int) -> Message:
 
 
 def _behind(state: SessionState, id: str) -> tuple[SessionHistory, Sequence[int]]:
-    """The history and positions of the originals behind an id."""
+    """Find the original messages for an id: their history and their positions."""
     checkpoint = find_checkpoint(state, id)
     if checkpoint is not None:
         return _history_of(state, checkpoint), checkpoint.covered()
@@ -192,14 +192,14 @@ def _behind(state: SessionState, id: str) -> tuple[SessionHistory, Sequence[int]
 
 
 def find_checkpoint(state: SessionState, id: str) -> Checkpoint | None:
-    """The checkpoint of that id, live or not."""
+    """Find the checkpoint with that id, even if prompts no longer show it."""
     if not id.startswith("ck-"):
         return None
     return next((c for c in state.store.checkpoints(state.id) if c.id == id), None)
 
 
 def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
-    """The branch of a checkpoint: the open one, or one that was left before its end."""
+    """Return the history of a checkpoint's branch: the open one, or one that was left early."""
     forks = [branch.fork for branch in state.store.branches(state.id) if branch.parent]
     if checkpoint.span.last < min(forks, default=checkpoint.span.last + 1):
         return state.history
@@ -219,8 +219,8 @@ def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
 
 
 def _of_call(state: SessionState, call_id: str) -> list[int]:
-    """Positions of a call's results, newest first, and of the calls that are long or have no
-    result.
+    """Return the positions of a call's results, newest first, then of the calls with that id that
+    are long or have no result.
     """
     results: list[int] = []
     calls: dict[int, bool] = {}
@@ -254,15 +254,15 @@ def answer_tool(
     max_tokens: int | None,
     seen: Collection[int] = (),
 ) -> str:
-    """The answer of the tools `recall` and `expand` to a model, as text under a heading of compact.
-    It takes at most so many tokens, but always has the heading and a line. Messages at the
-    positions `seen`, which the prompt shows, are left out of a search, unless it finds nothing
+    """Return the answer of the tools `recall` and `expand` to a model, as text under a heading of
+    compact. The answer has at most `max_tokens`, but always the heading and one line. A search
+    leaves out the messages at positions `seen`, which the prompt shows, unless it finds nothing
     else.
 
     Raises:
-        InvalidInput: there is no such tool, or its argument is missing. The text can be shown to
-            the model.
-        NotFound: nothing has that id. The text can be shown to the model.
+        InvalidInput: there is no such tool, or an argument is missing. The error's text can be
+            shown to the model.
+        NotFound: nothing has that id. The error's text can be shown to the model.
     """
     values = _arguments(arguments)
     room = TOLD_TOKENS if max_tokens is None else max_tokens
@@ -309,7 +309,7 @@ def _told_search(state: SessionState, query: str, room: int, seen: Collection[in
 
 
 def _whole_or(found: Recalled, state: SessionState, room: int) -> str:
-    """The whole message if it takes no more than its share of the room, else the excerpt."""
+    """Return the whole message if it has at most `WHOLE_SHARE` of the room, else the excerpt."""
     whole = readable(state.history[found.position])
     return whole if state.counter.text(whole) <= room * WHOLE_SHARE else found.text
 
@@ -342,7 +342,7 @@ def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
 
 
 def _told_part(state: SessionState, id: str, message: Message, start: int, room: int) -> str:
-    """A part of one message's text, with the numbers of its characters and lines."""
+    """Return a part of one message's text, and say which characters and lines it is."""
     text, most = _text(message), room
     for _ in range(MOST_TRIES):
         page = _part(message, max(0, most), max(0, start), state.counter)
@@ -369,7 +369,7 @@ def _told_part(state: SessionState, id: str, message: Message, start: int, room:
 def _fitted(
     state: SessionState, title: Callable[[int], str], lines: Sequence[str], room: int
 ) -> str:
-    """As many lines as fit, at least one, clipped. `title` gives the title for that many lines."""
+    """Return as many lines as fit. If not one fits, clip it. `title` takes how many are shown."""
 
     def page(shown: Sequence[str]) -> str:
         return told(" ".join(title(len(shown)).replace("]", ")").split()), shown, state.own)

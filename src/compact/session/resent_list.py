@@ -1,9 +1,9 @@
-"""Lists that a client sends whole at every turn: what is new in them, and how it is taken in.
+"""Finds what is new in a list that a client sends whole at every turn, and takes the new part in.
 
-Messages are compared by digests of what they say (`messages.chain`). Three things may be known: the
-history from its beginning; the prompt that was shown, recognized by compact's own text in the list;
-and the history's end, for a client that dropped the beginning. The one that explains most of the
-list counts. The rest is new. A list that leaves the history before its end continues as a branch.
+Messages are compared by digests of their contents (`messages.chain`). A list may begin with three
+known things: the history from its beginning; the prompt that was shown, recognized by compact's own
+text; or the history's end, if a client dropped the beginning. The one that covers most of the list
+is used. The rest is new. If a list differs from the history before its end, it becomes a branch.
 
 A list that repeats the last one, or continues it, is recognized by one digest.
 
@@ -49,35 +49,35 @@ from compact.session.views.view import MOST_LOOKED_AT, View
 
 
 class Recognized(NamedTuple):
-    """What is known and new in a resent list."""
+    """Says what is known and what is new in a resent list."""
 
     known: int
-    """Messages of the history that the list continues."""
+    """How many messages of the history come before the list's new messages."""
     new: list[Given]
-    """Messages that it adds."""
+    """The messages that the list adds."""
     ours: int
-    """Messages of compact's own that were in it. They are not stored."""
+    """How many messages in the list were compact's own. They are not stored."""
     system: tuple[Given, ...] = ()
     """The system prompt to show instead of the present one. Empty if it is the same."""
     own_system: str | None = None
-    """The client's own words in it, if others stand around those. None: all of it."""
+    """The client's own words in the system prompt. None if all of its words are the client's."""
     is_lost: bool = False
-    """Whether a checkpoint in it has no place in this history. Its text is then stored."""
+    """Whether the list has a checkpoint that this history does not know. Its text is stored."""
 
 
 class _Match(NamedTuple):
     """How far a list is known."""
 
     used: int
-    """Known messages of the list."""
+    """How many messages of the list are known."""
     known: int
-    """The messages of the history that they stand for."""
+    """How many messages of the history these cover."""
     notes: int = 0
-    """How many of them are compact's notes."""
+    """How many of the known messages are compact's notes."""
 
 
 def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recognized:
-    """What is known in the list, and what is new.
+    """Find what is known in the list, and what is new.
 
     Raises:
         InvalidMessage: one of the messages cannot be stored.
@@ -250,7 +250,7 @@ def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
 
 
 def _at_end(state: SessionState, links: Sequence[bytes], leading: int) -> _Match:
-    """How many of these digests, from the first one, are the end of the history."""
+    """Return how many of the first digests are the end of the history."""
     length = len(state.history)
     entries = state.store.read(state.branch_id, max(leading, length - len(links)), length)
     last = _digests([entry.message for entry in entries])
@@ -274,7 +274,7 @@ def _link(asked: Sequence[Given], index: int) -> bytes:
 # --- taking a recognized list in -----------------------------------------------------------------
 
 MOST_BRANCHES = 64
-"""Newest branches that are compared with a list, beside those that the newest moves led to."""
+"""How many of the newest branches are compared with a list, in addition to those used last."""
 
 
 def checked(messages: Sequence[Anything], known: int = 0) -> list[Given]:
@@ -298,7 +298,7 @@ def checked(messages: Sequence[Anything], known: int = 0) -> list[Given]:
 def take(
     state: SessionState, view: View, given: Sequence[Given], found: Recognized
 ) -> list[Message]:
-    """Take in what is new, durably. Returns the messages that the history got.
+    """Store what is new. Return the messages that were added to the history.
 
     Raises:
         InvalidMessage: one of the new messages is malformed; nothing was changed.
@@ -385,7 +385,7 @@ def _same_branch(
 
 
 def in_force(state: SessionState, window: int, branch_id: str) -> Projection | None:
-    """The projection that was in force for a window on a branch."""
+    """Return the projection that a window used last on a branch."""
     rows = state.store.moves(state.id, window, most=NEWEST_MOVES)
     names = (move.projection_id for move in rows if move.branch_id == branch_id)
     name = next(names, None)
@@ -433,7 +433,7 @@ class LastList:
         self._messages = 0
         self._digest = b""
         self.ours = 0
-        """How many of its messages were compact's own."""
+        """How many messages of the last list were compact's own."""
         self._then: tuple[str, int, int] | None = None
         """The session's place when the list was taken in."""
 
@@ -473,7 +473,7 @@ def understood(
 
 
 def _may_be_ours(state: SessionState, message: Given) -> bool:
-    """Whether it may be compact's own, by its text or its place."""
+    """Tell whether a message may be compact's own, by its text or its role."""
     role = message.role if isinstance(message, Message) else message.get("role")
     if role in SYSTEM_ROLES or is_note(message) or may_be_joined(message):
         return True

@@ -1,11 +1,11 @@
-"""Where work runs: in threads, off the event loop, on one background loop, within a time limit.
+"""Runs work in threads, off the event loop, on one background loop, or within a time limit.
 
 An async call computes in a thread, so that the event loop goes on with everything else. Models are
 asked on the caller's loop, where their clients belong, and events are delivered there.
 
-A blocking call runs its coroutine straight through if nothing in it waits. That works everywhere,
-also inside a running event loop (a notebook has one). If it may wait, it runs on one background
-loop. Inside a running loop it then refuses, and names the async form.
+A blocking call runs its coroutine straight to the end if nothing in it waits. That works even
+inside a running event loop (a notebook has one). If the coroutine may wait, it runs on a background
+loop. Inside a running loop, such a call is refused, and the error names the async form.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLL_SECONDS = 0.05
-"""How often a waiting thread checks that somebody still waits for it. Shorter costs more. Longer
-lets a cancelled call stay that long."""
+"""How often a waiting thread checks that its caller still waits. A shorter time costs more. With a
+longer time, a cancelled call takes longer to end."""
 
 
 class _Caller:
-    """The loop on which somebody waits for a thread's work."""
+    """Holds the loop of the caller that waits for a thread's work."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
@@ -44,7 +44,7 @@ class _Caller:
         self.has_left = False
 
     def ask(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of work on the loop. The thread waits for it.
+        """Run work on the caller's loop, wait in this thread, and return the result.
 
         Raises:
             CancelledError: the caller has left.
@@ -76,19 +76,17 @@ class _Caller:
                     self.leave()
 
     def leave(self) -> None:
-        """Ask for nothing more."""
+        """Record that the caller no longer waits, and cancel what runs on its loop."""
         self.has_left = True
         if self._asked is not None:
             self._asked.cancel()
 
 
 class _Here(threading.local):
-    """The state of this thread."""
-
     caller: _Caller | None = None
-    """The caller that it works for."""
+    """The caller that this thread works for."""
     never_waits = False
-    """Whether it runs a coroutine straight to its end."""
+    """Whether this thread runs a coroutine straight to its end."""
 
 
 _here = _Here()
@@ -106,7 +104,7 @@ def _end_all() -> None:
 
 
 def straight_through(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits."""
+    """Run a coroutine that never waits, and return its result."""
     before, _here.never_waits = _here.never_waits, True
     try:
         work.send(None)
@@ -120,14 +118,14 @@ def straight_through(work: Coroutine[Any, Any, T]) -> T:
 
 
 def off_loop(work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-    """The coroutine, to be awaited at once. It runs in a thread, unless this thread runs it
-    straight to its end anyway.
+    """Wrap the coroutine so that it runs in a thread, unless this thread runs it straight to its
+    end anyway. Await the result at once.
     """
     return work if _here.never_waits else in_thread(work)
 
 
 def threaded(function: Callable[[], T]) -> Coroutine[Any, Any, T]:
-    """`off_loop` for a function that awaits nothing."""
+    """Call a function that awaits nothing, as `off_loop` does with a coroutine."""
 
     async def called() -> T:
         return function()
@@ -136,8 +134,8 @@ def threaded(function: Callable[[], T]) -> Coroutine[Any, Any, T]:
 
 
 async def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, computed in a thread. What it asks with `on_loop` is asked on this
-    loop. A caller that is cancelled leaves when the thread has ended: it may hold locks.
+    """Run the coroutine in a thread, and return its result. Calls of `on_loop` in it run on this
+    loop. A cancelled caller waits until the thread has ended, because the thread may hold locks.
     """
     import asyncio
 
@@ -184,13 +182,13 @@ def end_if_left() -> None:
 
 
 async def on_loop(work: Callable[[], Awaitable[T]]) -> T:
-    """The result of work that belongs on the caller's loop."""
+    """Run work on the caller's loop, and return the result."""
     caller = _here.caller
     return await work() if caller is None else caller.ask(work)
 
 
 def delivered_on_loop(emit: Emit) -> Emit:
-    """An emitter that delivers on the caller's loop, in order, or at once if there is no loop."""
+    """Return an emitter that delivers events in order on the caller's loop, or at once if none."""
 
     def deliver(event: Event) -> None:
         caller = _here.caller
@@ -207,8 +205,6 @@ def delivered_on_loop(emit: Emit) -> Emit:
 
 
 class _Running(NamedTuple):
-    """A loop and the thread that runs it."""
-
     loop: AbstractEventLoop
     thread: threading.Thread
 
@@ -223,11 +219,11 @@ _ending = threading.Event()
 
 
 def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
-    """The coroutine's result. `waits` says whether it may wait for something outside. `instead` is
-    the async form to name in an error.
+    """Run the coroutine, and return its result. `waits` says whether it may wait for a model or
+    another service. `instead` is the async call that an error suggests.
 
     Raises:
-        BlockingCallInLoop: it may wait, and this thread runs an event loop.
+        BlockingCallInLoop: the work may wait, and this thread runs an event loop.
     """
     if not waits:
         return straight_through(work)
@@ -244,7 +240,7 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
 
 
 def is_in_loop() -> bool:
-    """Whether this thread runs an event loop that a blocking call would hold up."""
+    """Tell whether this thread runs an event loop that a blocking call would block."""
     import asyncio
 
     try:
@@ -256,7 +252,7 @@ def is_in_loop() -> bool:
 
 
 def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
-    """The items of an async iterator, for blocking callers.
+    """Yield the items of an async iterator, for callers without an event loop.
 
     Raises:
         BlockingCallInLoop: this thread runs an event loop.
@@ -274,7 +270,7 @@ def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
 
 
 class BackgroundJob:
-    """Work on the background loop. It handles its own result."""
+    """Runs work on the background loop. The work itself handles its result."""
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._ended = threading.Event()
@@ -291,22 +287,22 @@ class BackgroundJob:
         self._task.add_done_callback(self._end)
 
     def _end(self, task: Task[None]) -> None:
-        """Read how it ended. Otherwise asyncio logs the error with its text."""
+        """Read the task's exception. Otherwise asyncio would log it with its text."""
         if not task.cancelled():
             task.exception()
         self._ended.set()
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the work has ended."""
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait until it has ended, for at most so many seconds."""
+        """Wait at most `seconds` until the work has ended."""
         self._ended.wait(seconds)
 
     def stop(self, seconds: float) -> None:
-        """Cancel it, and wait until it has ended, for at most so many seconds."""
+        """Cancel the work, and wait at most `seconds` until it has ended."""
         if self._ended.is_set():
             return
 
@@ -319,8 +315,8 @@ class BackgroundJob:
 
 
 def _waited_for(work: Coroutine[Any, Any, T]) -> T:
-    """The result of work on the background loop. The work ends with its caller: an interrupt
-    cancels it, however early it comes.
+    """Run work on the background loop, and return the result. If the caller is interrupted, even
+    before the work has begun, the work is cancelled.
     """
     from concurrent.futures import Future
 
@@ -406,11 +402,11 @@ class Exclusive:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """The caller's turn. Others wait for it in their threads.
+        """Wait for the caller's turn, and hold it. Other callers wait in their threads.
 
         Raises:
             RuntimeError: an event's handler asks for a prompt in the thread that makes one.
-            CancelledError: nobody waits for this caller any more.
+            CancelledError: the caller was cancelled while it waited for its turn.
         """
         if self._owner == get_ident():
             raise RuntimeError("an event's handler asked for a prompt while one is being made")
@@ -438,10 +434,10 @@ class TimeoutSummarizer:
         self._seconds = seconds
 
     async def summarize(self, request: SummaryRequest) -> Summary:
-        """What the summarizer writes.
+        """Return what the summarizer writes.
 
         Raises:
-            ModelUnavailable: it took longer than the limit.
+            ModelUnavailable: the summarizer took longer than the limit.
         """
         return await on_loop(lambda: self._in_time(request))
 
@@ -460,6 +456,6 @@ class TimeoutSummarizer:
 
 
 def name_of(summarizer: Summarizer) -> str:
-    """The summarizer's name, or the name of its class."""
+    """Return the summarizer's name, or the name of its class."""
     name = getattr(summarizer, "name", None)
     return name if isinstance(name, str) and name else type(summarizer).__name__

@@ -1,7 +1,7 @@
-"""What was set in a session, and which entry of its log counts at a position.
+"""Reads and writes a session's log of settings, and finds the entry that applies at a position.
 
-An entry counts for its branch. Before a branch begins, its parent's entries count. So branches,
-undo and a look back see what held in their time.
+An entry applies to its branch. Before a branch begins, its parent's entries apply. So branches,
+undo and `context_at` see what applied at that time.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from compact.messages.sessions import Branch
 EVER = 2**62
 """A position that no session reaches."""
 MOST_TRACKED = 64
-"""Entries of progress that are kept of a branch: those that prompts use, the newest, and some
-between. The others can be read from the messages again."""
+"""At most how many entries of goals' progress a branch keeps: those that prompts use, the newest,
+and some between. The others can be read from the messages again."""
 
 
 class KnownGoals(NamedTuple):
-    """The goals as an entry has them."""
+    """Holds the goals of an entry."""
 
     goals: tuple[Goal, ...] = ()
     at: int = 0
     """The position up to which markers are included."""
     since: int = 0
-    """The number of the entry that set them."""
+    """The number of the entry that set the goals."""
 
 
 class SessionLog:
-    """A session's entries that are no messages, as far as they were read, and its open branch."""
+    """Holds the entries of a session's log that were read so far, for its open branch."""
 
     def __init__(self, store: SessionStore, session_id: str) -> None:
         self._store, self._session = store, session_id
@@ -73,11 +73,11 @@ class SessionLog:
         self._changes = [entry for entry in self._changes if entry.number not in instead_of]
 
     def goals_at(self, position: int, tracked: int = EVER) -> KnownGoals:
-        """The goals when the session had `position` messages. Changes by a model's markers count up
-        to the position `tracked`.
+        """Return the goals when the session had `position` messages. Include changes by a model's
+        markers up to the position `tracked`.
 
-        Progress counts after the goals that it continues, and before the next goals that were set.
-        Of two writers, the one that looked further counts.
+        An entry of progress applies until goals are set again. If two processes recorded progress,
+        the entry that goes further applies.
         """
         candidates: list[tuple[tuple[int, int, int], Change, GoalsSet | GoalsTracked]] = []
         for branch_id, end in reversed(self.lineage):
@@ -104,16 +104,16 @@ class SessionLog:
         return None
 
     def track(self, goals: Sequence[Goal], since: int, at: int, shown: Collection[int]) -> None:
-        """Record goals that markers changed, from a position on. `since` is the entry that set the
-        goals. `shown` are the positions that prompts use.
+        """Record goals that markers changed, at a position. `since` is the number of the entry that
+        set the goals. `shown` are the positions that prompts use.
         """
         what = GoalsTracked(goals=tuple(goals), since=since)
         self.record(what, at, instead_of=self._too_many(at, shown))
 
     def _too_many(self, new: int, shown: Collection[int]) -> list[int]:
-        """Entries of progress to drop so that one more can be added. First those that no prompt
-        uses, of them those between the closest ones, so that an entry is near any position. Then
-        the oldest.
+        """Choose the entries of progress to drop before one is added. First drop those that no
+        prompt uses, and of these the ones with the nearest neighbours, so that some entry is near
+        any position. Then drop the oldest.
         """
         branch_id = self.lineage[-1][0]
         own = sorted(
@@ -133,8 +133,8 @@ class SessionLog:
         return [number for _, (_, number) in ranked[:too_many]]
 
     def recalled(self, window: int, projection: str | None) -> dict[int, Change]:
-        """The entries of recall for the prompts of a window that continue a projection, by the
-        message that they stand before.
+        """Return the entries of recall for a window's prompts that continue a projection, by the
+        position of the message that each one comes before.
         """
         entries: dict[int, Change] = {}
         for change in self._recalled_for(window):
@@ -146,8 +146,8 @@ class SessionLog:
         return entries
 
     def recalled_no_more(self, window: int, projection: str | None) -> list[int]:
-        """The numbers of such entries that no longer count on this branch: of other projections, or
-        left out since.
+        """Return the numbers of the window's entries of recall that this branch no longer shows:
+        those of other projections, and those that were left out since.
         """
         own, shown = self.lineage[-1][0], self.recalled(window, projection).values()
         numbers = {change.number for change in shown}
@@ -164,7 +164,7 @@ class SessionLog:
         ]
 
     def system_shown(self, of: str) -> list[int]:
-        """The numbers of the entries that show other words for that system prompt."""
+        """Return the numbers of the entries that show other words for that system prompt."""
         return [
             change.number
             for change in self._changes

@@ -1,6 +1,6 @@
-"""An open session: its store, its history, its log of goals, modes and pins, and how its prompts
-are made. What depends on a tokenizer is in `counted_session`. What depends on a window is in
-`views`.
+"""Holds an open session: its store, its history, its log of goals, modes and pins, and what its
+prompts begin with. `counted_session` holds what depends on a tokenizer, `views` what depends on a
+window.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from compact.session.views.recalled_turns import TurnRecall
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
-"""Moves that are searched for what is in force, and for what was in force long ago."""
+"""How many moves are searched for the projection used now, and for one that was used long ago."""
 CALIBRATION, COUNTED, KEY = "calibration:", "counted:", "key:"
 """Prefixes of the session's notes: a tokenizer's calibration, the tokenizer that counted a window's
 projection, and the keys of compact's own text."""
@@ -60,55 +60,54 @@ projection, and the keys of compact's own text."""
 
 @dataclass(slots=True)
 class SessionState:
-    """An open session."""
+    """Holds the state of an open session."""
 
     id: str
     store: SessionStore
     wire: WireFormat
     counter: TokenCounter
-    """The session's own counter. The store's counts are made with it."""
+    """The session's own counter, which also makes the store's counts."""
     policy: CompactPolicy
-    """What a person set. `policy_for` resolves it for a window."""
+    """The policy that the user set. `policy_for` completes it for a window."""
     setting: Setting
-    """The facts of the model, its tier and the summarizer."""
+    """What is known of the model, its tier and the summarizer."""
     writers: Writers
-    """Who writes the summaries, as chosen for the session's model."""
+    """The models that write the summaries, as chosen for the session's model."""
     summarizer: Summarizer
     choose: Callable[[Model, int], tuple[Writers, Summarizer]]
-    """Chooses both for another model, in a window of so many tokens."""
+    """Chooses writers and summarizer for another model, and a window of that many tokens."""
     emit: Emit
     prompting: Prompting
-    """What stands before the history in prompts, by mode and window."""
+    """Makes what comes before the history in prompts, by mode and window."""
     tokenizer: str
-    """The tokenizer of the store's counts."""
+    """The name of the tokenizer that made the store's counts."""
     archive: Archive | None = None
-    """Keeps copies of what compressions leave behind."""
+    """Keeps copies of what compressions take out of prompts."""
     recall: TurnRecall | None = None
-    """Automatic recall. None if it is off."""
+    """Recalls old turns automatically. None if that is off."""
     redactor: Redactor = NOTHING_ELSE
-    """Which texts are secrets, beside those that always are."""
+    """Finds secrets in addition to those that are always redacted."""
     history: SessionHistory = field(init=False)
     own: OwnText = field(init=False)
     """Makes and recognizes compact's own text in the session."""
     goals: tuple[Goal, ...] = ()
     reading: ReadingAhead = field(default_factory=ReadingAhead)
     log: SessionLog = field(init=False)
-    """Its goals, modes, pins and shown system prompts."""
+    """The log of the session's goals, modes, pins and shown system prompts."""
     gives_tools: bool = True
-    """Whether the caller's tools are sent: not to a model that calls none."""
+    """Whether the caller's tools are sent. A model that cannot call tools gets none."""
     revision: int = 0
     """Grows with each change of branch, goals, pins or tools."""
     lock: forks.Lock = field(default_factory=forks.Lock)
     """Held while what is shown is changed or taken, never while waiting."""
     _first_mode: str = field(init=False)
-    """The mode before one was set."""
+    """The mode until another one is set."""
     _resolved: tuple[object, CompactPolicy] | None = None
     _seen: Version | None = None
     """The store's version when the log was last read."""
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes on calibrations and counts."""
     _calibrations: dict[str, Calibration] = field(default_factory=dict)
-    """The calibration of each tokenizer."""
 
     def __post_init__(self) -> None:
         self._first_mode = self.policy.mode
@@ -120,8 +119,8 @@ class SessionState:
         return [bytes.fromhex(notes[name]["key"]) for name in sorted(notes) if name[:4] == KEY]
 
     def _first_key(self) -> bytes:
-        """The session's key, as the store keeps it. Of two writers, the one whose note stands first
-        counts. Text with the other key is recognized as well.
+        """Make the session's key, store it, and return the key that the store has first. If two
+        processes stored one, text with either key is recognized.
         """
         key = f"{clock_and_ids.new_id()}{clock_and_ids.new_id()}".encode()
         with suppress(StoreFailed):  # a file that is only read: the key lasts as long as it is open
@@ -147,7 +146,7 @@ class SessionState:
         self.revision += 1
 
     def asks(self, model: str) -> None:
-        """Show the history as that model is sent it."""
+        """Show the history in the form that is sent to the model."""
         sent = self.setting.book.reasoning_sent_of(model)
         asked = is_of_other(model, self.wire.name), sent
         if asked != (self.history.asks_other, self.history.reasoning_sent):
@@ -155,8 +154,8 @@ class SessionState:
             self.revision += 1
 
     def catch_up(self) -> Version | None:
-        """Take in other writers' messages, goals, pins and calibrations. Returns the store's
-        version.
+        """Load the messages, goals, pins and calibrations that other processes stored. Return the
+        store's version.
         """
         with self.lock:
             version = self.history.catch_up()
@@ -180,8 +179,8 @@ class SessionState:
             self._go_on_in(self.log.mode_at(len(self.history)) or self._first_mode)
 
     def _show(self, change: Change) -> None:
-        """Apply a change to the history's messages. A change for a message that is not there does
-        nothing.
+        """Apply a change to the history's messages. Ignore a change for a message that the open
+        branch does not have.
         """
         what, at, history = change.what, change.at, self.history
         if isinstance(what, SystemShown):
@@ -208,7 +207,7 @@ class SessionState:
                     self._calibrations[tokenizer] = calibration
 
     def calibration(self, tokenizer: str) -> Calibration:
-        """A tokenizer's calibration. It is the same object until it changes."""
+        """Return a tokenizer's calibration: the same object until the calibration changes."""
         if tokenizer not in self._calibrations:
             self._calibrations[tokenizer] = Calibration()
         return self._calibrations[tokenizer]
@@ -221,15 +220,15 @@ class SessionState:
             self._take_notes()
 
     def policy_for(self, size: int) -> CompactPolicy:
-        """The policy of a window of that size."""
+        """Return the policy for a window of that size."""
         asked = (self.policy, self.setting, size)
         if self._resolved is None or self._resolved[0] != asked:
             self._resolved = asked, self.setting.policy(self.policy, size)
         return self._resolved[1]
 
     def with_policy(self, decision: TriggerDecision, guidance: str = "") -> TriggerDecision:
-        """A decision with the policy that it was made by, and the window's model. `guidance` is a
-        person's own.
+        """Return a decision with the policy it was made by, and the session's model. `guidance` is
+        the user's own guidance for this compression.
         """
         policy, model = self.policy_for(decision.window), self.setting.model or ""
         if guidance:
@@ -238,14 +237,14 @@ class SessionState:
         return decision.model_copy(update=facts)
 
     def trust(self, projection: Projection | None) -> Reliability | None:
-        """How far a context can be trusted. None if the model is not known."""
+        """Return how far a context can be trusted. None if the model is not known."""
         number = projection.number if projection else 0
         is_by_model = projection is not None and projection.is_by_model
         return self.setting.reliability(number, by_model=is_by_model)
 
     def tell_trust(self, window: int, projection: Projection, *, before: int = 0) -> None:
-        """Report that the context of a window can be trusted less, unless that was so after
-        `before` compressions already.
+        """Report that a window's context can be trusted less. Do not report again what was already
+        true after `before` compressions.
         """
         trust = self.trust(projection)
         if trust is not None and trust.warning and before < trust.warn_after:
@@ -259,19 +258,19 @@ class SessionState:
             )
 
     def counted_by(self, projection: Projection) -> str:
-        """The tokenizer of a projection's counts: the session's, unless a note names another."""
+        """Return the tokenizer that counted a projection. Default: the session's own."""
         note = self._noted.get(f"{COUNTED}{projection.window}", {})
         return str(note["by"]) if note.get("projection") == projection.id else self.tokenizer
 
     def counted_noted(self, projection: Projection, by: str) -> dict[str, Mapping[str, Any]]:
-        """The note that names it, for a projection that is put in force for its window."""
+        """Build the note that names the tokenizer which counted a projection, if it is another."""
         if by == self.tokenizer:
             return {}
         return {f"{COUNTED}{projection.window}": {"projection": projection.id, "by": by}}
 
     @property
     def branch_id(self) -> str:
-        """The open branch."""
+        """The id of the open branch."""
         return self.history.branch_id
 
     def record(self, what: What, at: int, *, instead_of: Collection[int] = ()) -> None:
@@ -285,7 +284,7 @@ class SessionState:
         self.record(GoalsSet(goals=tuple(goals)), len(self.history))
 
     def set_mode(self, name: str) -> None:
-        """Set the mode from now on, also when the session is opened again.
+        """Set the session's mode. The mode is kept when the session is reopened.
 
         Raises:
             InvalidConfig: there is no such mode.
@@ -301,12 +300,12 @@ class SessionState:
             self.policy = self.policy.model_copy(update={"mode": mode})
 
     def mode_before(self, position: int) -> str:
-        """The mode when the session had `position` messages."""
+        """Return the mode that the session had when it had `position` messages."""
         return self.log.mode_at(position) or self._first_mode
 
     def show_system(self, messages: Sequence[Message], own: str | None = None) -> int:
-        """Show other words for the leading system messages, from now on and on every branch that
-        begins with them. Returns how many tokens more they are. The stored messages stay. `own` are
+        """Show these messages instead of the leading system messages, on every branch that begins
+        with those. Return by how many tokens they are larger. The stored messages stay. `own` are
         the client's own words in a single message.
         """
         with self.lock:
@@ -315,50 +314,50 @@ class SessionState:
             return more
 
     def track_goals(self, goals: Sequence[Goal], since: KnownGoals, at: int) -> None:
-        """Set goals from a position on, as changed by markers since others were known."""
+        """Record the goals at a position, after markers changed the goals `since`."""
         with self.lock:
             self.log.track(goals, since.since, at, [move.at for move in self.moves()])
             self._take_log()
 
     def goals_shown(self, since: Projection | None, position: int) -> tuple[Goal, ...]:
-        """The goals that a prompt shows if it continues a projection, when the session has
-        `position` messages. Changes by markers since then stay in the markers.
+        """Return the goals to show in a prompt that continues the projection `since`, at `position`
+        messages. Leave out changes by markers after it: the prompt shows those markers.
         """
         return self.log.goals_at(position, since.at if since else 0).goals
 
     @property
     def waits(self) -> bool:
-        """Whether compressing may wait for something outside."""
+        """Whether compressing may wait for a model or another service."""
         return self.policy.summarizes and self.writer_waits
 
     @property
     def writer_waits(self) -> bool:
-        """Whether the summarizer may wait. If none was named, it is not asked by a call that blocks
-        an event loop.
+        """Whether the summarizer may wait. If the user named none, a call that blocks an event loop
+        does not ask one.
         """
         return self.summarizer.waits and not (self.writers.own and running.is_in_loop())
 
     def serve(self, model: Model, size: int) -> None:
-        """Switch to that model, in a window of so many tokens."""
+        """Switch to a model with a window of `size` tokens."""
         self.writers, self.summarizer = self.choose(model, size)
         writer = self.writers.first
         self.setting = replace(self.setting, model=key_of(model), summarizer=writer)
 
     def projection(self, projection_id: str) -> Projection:
-        """A projection of the session, with its checkpoints at the levels that they had in it."""
+        """Load a projection, with its checkpoints at the levels that they had then."""
         projection = self.store.projection(projection_id)
         live = tuple(aged(c, projection.number) for c in projection.checkpoints)
         return projection.model_copy(update={"checkpoints": live})
 
     def give_tools(self, given: bool) -> None:
-        """Send the caller's tools from now on, or none."""
+        """Set whether to send the caller's tools from now on."""
         with self.lock:
             if given != self.gives_tools:
                 self.gives_tools = given
                 self.revision += 1
 
     def give(self, given: RequestExtras) -> None:
-        """Send these beside the messages from now on.
+        """Set what to send in addition to the messages from now on.
 
         Raises:
             InvalidArgument: one of the tools is not a tool schema.
@@ -368,12 +367,12 @@ class SessionState:
                 self.revision += 1
 
     def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:
-        """The moves on the open branch, for a window or for all, newest first, among the `most`
-        newest.
+        """Return the moves on the open branch, newest first, for one window or for all. Search only
+        the `most` newest moves.
         """
         rows = self.store.moves(self.id, window, most=most)
         return (move for move in rows if self.covers(move.branch_id, move.at))
 
     def covers(self, branch_id: str, at: int) -> bool:
-        """Whether a position of a branch lies on the open branch."""
+        """Tell whether a position of a branch is part of the open branch."""
         return self.log.covers(branch_id, at)

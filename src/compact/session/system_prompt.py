@@ -1,8 +1,8 @@
-"""The system prompt of a resent list, and which system prompt is shown from now on.
+"""Reads the system prompt of a resent list, and changes which system prompt is shown.
 
-It goes by its place: other words there are no edited past (decision 015). A client may merge what
-stands before the messages of a prompt into one message. compact's text is taken out of it by its
-key, the shown system prompt by its exact text (decision 046).
+A system prompt is recognized by its place. Other words there do not make an edited past (decision
+015). A client may merge all that comes before a prompt's messages into one message. From this
+compact takes its own text by its key, and the shown system prompt by its exact text (decision 046).
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from compact.session.state import SessionState
 from compact.session.views.recalled_turns import KIND
 
 STANDING = ("Goals", "Prompt", KIND)
-"""Kinds of own text that are not part of what was said and stand for none of it: what stands before
-the messages of every prompt, and recalled turns."""
+"""Kinds of text that compact adds and that neither quote nor summarize the conversation: the text
+before the messages of every prompt, and recalled turns."""
 MOST_TRIES = 100
-"""Tries of a list or a step if other writers are faster. More only helps where many write to one
-session at once."""
+"""How often a list or a step is tried if other processes write first. More tries only help if many
+processes write to one session at once."""
 
 
 class SystemSaid(NamedTuple):
-    """The system prompt of a list, in the place of the history's."""
+    """The system prompt of a list, to be shown instead of the history's."""
 
     messages: tuple[Given, ...] = ()
     """Empty if the list has fewer system messages."""
     own: str | None = None
-    """The client's own words in it, if others stand around those. None: all of it."""
+    """The client's own words in the system prompt. None if all of its words are the client's."""
 
 
 def without_ours(
     given: Sequence[Given], own: OwnText
 ) -> tuple[list[Given], list[str | None], bool]:
-    """The list without own text that was merged into its leading system messages; the kind of each
-    message that is own text; and whether there was any own text.
+    """Take compact's own text out of the list's leading system messages. Return the list, the kind
+    of each message that is compact's own, and whether there was any such text.
     """
     asked, kinds = list(given), [own.kind_of(text_of(message)) for message in given]
     has_ours = any(kinds)
@@ -56,8 +56,8 @@ def without_ours(
 
 
 def _own_words(message: Given, own: OwnText) -> Given | None:
-    """A message without own text that was merged into it. The same object if there was none. None
-    if it has no other words.
+    """Return a message without compact's own text: the same object if it has none of that, None if
+    it has nothing else.
     """
     blocks = blocks_of(message)
     left = [_own_block(block, own) for block in blocks]
@@ -77,8 +77,8 @@ def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
 def system_said(
     state: SessionState, said: Sequence[Given], leading: int, *, has_ours: bool
 ) -> SystemSaid:
-    """The system messages of a list in the place of as many of the history. If there are more, the
-    last ones are joined. If there are fewer, there are none.
+    """Return the system messages of a list, as many as the history has. If the list has more, join
+    the last ones. If the list has fewer, return none.
     """
     if leading and has_ours and (system := _merged(state, said, leading)):
         return system
@@ -88,10 +88,10 @@ def system_said(
 
 
 def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemSaid | None:
-    """The system prompt if a client sends back the shown one with words around it.
+    """Return the system prompt if a client sends back the shown one with more words around it.
 
-    They replace the words around its own words from before, so that no prompt grows from turn to
-    turn. None if the shown one is not there word for word.
+    The new words replace those that were around the client's own words before, so that no prompt
+    grows from turn to turn. Return None if the shown prompt is not there word for word.
     """
     shown, whole = state.history[:leading], _whole_text(said)
     texts = {_whole_text([message]) for message in shown}
@@ -114,7 +114,7 @@ def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemS
 
 
 def _joined(messages: Sequence[Given]) -> Given:
-    """These system messages as one. A malformed one stands for all, to be refused."""
+    """Join system messages into one. If one is malformed, return that one, to be refused later."""
     first, *others = messages
     if not others:
         return first
@@ -126,7 +126,7 @@ def _joined(messages: Sequence[Given]) -> Given:
 
 
 def _whole_text(messages: Sequence[Given]) -> str:
-    """The texts of messages, joined as paragraphs. Empty if they hold more than texts."""
+    """Join the texts of messages as paragraphs. Empty if the messages hold more than texts."""
     blocks = [block for message in messages for block in blocks_of(message)]
     texts = [block["text"] for block in blocks if block.keys() == {"type", "text"}]
     texts = [text for text in texts if isinstance(text, str)]
@@ -137,8 +137,8 @@ def _whole_text(messages: Sequence[Given]) -> str:
 
 
 def show_system(state: SessionState, system: Sequence[Message], own: str | None = None) -> None:
-    """Show this system prompt from now on. `own` are the client's own words in it. If its tokens
-    differ, what is in force is counted again.
+    """Show this system prompt from now on. `own` are the client's own words in the prompt. If the
+    number of tokens changes, correct the counts of the projections in use.
     """
     more = state.show_system(system, own)
     if more == 0:
@@ -151,7 +151,7 @@ def show_system(state: SessionState, system: Sequence[Message], own: str | None 
 
 
 def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
-    """Put the projection in force for a window in force again, with its count corrected."""
+    """Store the projection used for a window again, with its count of tokens corrected."""
     newest = state.store.moves(state.id, window, most=1)
     move = next(state.moves(window), None)
     if move is None or move.projection_id is None:
@@ -177,7 +177,7 @@ def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
 
 
 def leading_system(messages: Iterable[Given]) -> list[int]:
-    """The positions of the system messages that a list begins with."""
+    """Return the positions of the system messages that a list begins with."""
     roles = (fields_of(message).get("role") for message in messages)
     leading = takewhile(lambda role: isinstance(role, str) and role in SYSTEM_ROLES, roles)
     return [i for i, _ in enumerate(leading)]
@@ -187,27 +187,27 @@ def leading_system(messages: Iterable[Given]) -> list[int]:
 
 
 class Repeated(NamedTuple):
-    """A system message that is said again."""
+    """A system message that a program added again."""
 
     position: int
-    """Its position in the session."""
+    """The position of the first such message in the session."""
     message: Message
 
 
 class RepeatedSystemPrompt:
     """Recognizes the system prompt that a program adds again after opening a session.
 
-    Until something else is said, the system messages that the session began with are recognized, in
-    any words. If it began with none, others are recognized in the same words.
+    Until a program adds another message, the system messages that the session began with are
+    recognized, even in other words. If it began with none, others are recognized by the same words.
     """
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._said: int | None = 0 if len(state.history) else None
-        """How many of them were said again. None: nothing is recognized any more."""
+        """How many system messages were repeated. None: nothing is recognized any more."""
 
     def repeated_in(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Repeated]:
-        """The system messages that these begin with, as far as the session had them."""
+        """Return the leading system messages in `given` that the session had already."""
         repeated: list[Repeated] = []
         if self._said is None:
             return repeated
@@ -220,8 +220,8 @@ class RepeatedSystemPrompt:
         return repeated
 
     def take(self, repeated: Sequence[Repeated], *, ends: bool) -> list[Message]:
-        """Show these for the ones that the session had. Returns the messages as they stand there
-        now. The same words stay as they are. `ends` says that something else follows.
+        """Show these messages instead of those that the session had, if their words differ. Return
+        the session's messages as they are now. `ends` says that other messages follow.
         """
         if self._said is not None:
             self._said = None if ends else self._said + len(repeated)
@@ -235,11 +235,11 @@ class RepeatedSystemPrompt:
         return [history[position] for position, _ in repeated]
 
     def end(self) -> None:
-        """Something else was said."""
+        """Recognize no more repeated system messages, because another message came."""
         self._said = None
 
     def _place(self, said: Message, number: int) -> int | None:
-        """The session's position of the repeated system message of that number."""
+        """Return the session's position of the repeated system message with that number."""
         history = self._state.history
         if leading := leading_system(history):
             return number if number < len(leading) else None

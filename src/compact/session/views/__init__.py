@@ -1,3 +1,3 @@
-"""What of a session is in view for a window, and how that is compressed, drafted ahead and undone.
-Start at `view`.
+"""Decides which part of a session a prompt shows for a window, and compresses, drafts ahead and
+undoes. Start at `view`.
 """

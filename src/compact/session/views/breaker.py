@@ -1,9 +1,9 @@
-"""Who writes a session's summaries now, and the circuit breaker.
+"""Chooses who writes a session's summaries now, with a circuit breaker.
 
-The breaker opens if a summarizer does not answer (`Proposal.is_down`), or if its stories are
-refused again and again (`Proposal.failed`). While it is open, the extractive summarizer writes, so
-that every turn is served. Its state is kept with the session under the summarizer's name: a restart
-does not begin the storm again, and another summarizer is not blamed.
+The breaker opens if a summarizer does not answer (`Proposal.is_down`), or if the gate refuses the
+summarizer's texts several times in a row (`Proposal.failed`). While the breaker is open, the
+extractive summarizer writes, so that every turn gets its prompt. The state is stored with the
+session under the summarizer's name. A restart keeps it, and another summarizer starts afresh.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 PREFIX = "breaker:"
-"""Prefix of the note's name. The summarizer's name follows."""
+"""The name of the stored note is this prefix and the summarizer's name."""
 MOST_FAILURES = 3
-"""Refused stories in a row after which it opens. One missing answer is enough."""
+"""How many refused summaries in a row open the breaker. One missing answer is enough."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
-"""How long it stays open the first time. Each further time is twice as long, up to the second
-value."""
+"""How long the breaker stays open the first time, and at most. Each time in a row doubles the
+pause."""
 
 
 class Breaker:
-    """Counts the failures in a row of the session's summarizer.
+    """Counts how often in a row the session's summarizer failed.
 
-    It never opens for the extractive summarizer: nothing else could take its place.
+    The breaker never opens for the extractive summarizer, because nothing else could replace it.
     """
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._said: set[str] = set()
-        """Which writers were reported already."""
+        """The choices of a writer that were reported already."""
         self.follow()
 
     def follow(self) -> None:
-        """Load what is known of the session's summarizer, which may be another one now."""
+        """Load the stored state of the session's summarizer, which may have changed."""
         state = self._state
         self._is_last = isinstance(state.summarizer, ExtractiveSummarizer)
         self._name = f"{PREFIX}{name_of(state.summarizer)}"
@@ -59,8 +59,8 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the summarizer is left alone now. A clock that went backwards cannot keep it open
-        longer than the longest pause.
+        """Whether the summarizer is not asked now. If the clock went backwards, the breaker stays
+        open no longer than the longest pause.
         """
         if self.until is None:
             return False
@@ -68,9 +68,9 @@ class Breaker:
         return timedelta() < left <= LONGEST_PAUSE
 
     def summarizer(self, counter: TokenCounter) -> Summarizer:
-        """Who writes now: the session's summarizer, within its time limit. While that is left
-        alone, the extractive one, by that tokenizer. If the session's own model writes, or why it
-        does not, is reported once.
+        """Return the summarizer to use now: the session's own, with its time limit, or the
+        extractive one while the breaker is open or the call must not wait. Report once whether the
+        session's own model writes, or why it does not.
         """
         chosen, (_, own, why) = self._state.summarizer, self._state.writers
         cannot_wait = bool(own) and running.is_in_loop()
@@ -86,8 +86,8 @@ class Breaker:
         )
 
     def heard(self, proposal: Proposal) -> None:
-        """Count the outcome of asking the summarizer. One that writes too long a text is asked
-        again the next time, as if nothing had happened.
+        """Record how asking the summarizer went. A summary that is only too long counts neither as
+        a failure nor as a success.
         """
         if proposal.failed:
             self.failed(at_once=proposal.is_down)
@@ -95,13 +95,13 @@ class Breaker:
             self.succeeded()
 
     def succeeded(self) -> None:
-        """Record that the gate accepted what the summarizer wrote."""
+        """Record that the gate accepted the summarizer's text, and close the breaker."""
         if self.failures or self._pauses:
             self.failures, self._pauses, self.until = 0, 0, None
             self._keep()
 
     def failed(self, *, at_once: bool = False) -> None:
-        """Record a failure. After some in a row the breaker opens, or `at_once`."""
+        """Record a failure. Open the breaker after `MOST_FAILURES` in a row, or `at_once`."""
         if self._is_last:
             return
         self.failures += 1
@@ -126,14 +126,14 @@ class Breaker:
 # --- a summary on request ------------------------------------------------------------------------
 
 SUMMARY_TOKENS = 800
-"""Size of a summary that is written before the first checkpoint exists."""
+"""At most how many tokens a summary has that is written before the first checkpoint exists."""
 
 
 async def summary_of(state: SessionState, breaker: Breaker) -> str:
-    """A summary of the whole history, without secrets.
+    """Summarize the whole history, without secrets.
 
-    It passes the gate like any other: if a model's text is refused, the extracted one is returned.
-    People read it and pass it on, so secrets are redacted, whoever wrote it.
+    The gate judges the summary like any other. If a model's text is refused, return the extractive
+    summary. People read and share summaries, so secrets are redacted in either.
     """
     return redact(await _told(state, breaker), state.history.secrets).text
 

@@ -1,13 +1,12 @@
 """Drafts: compressions that are not in force yet.
 
-A note in the store says that a draft is under way, so that one whose writer died is found. The
-draft's content is committed in one transaction, which ends the note too. Opening a session drops
-the drafts of dead writers.
+While a draft is being written, a note in the store says so. If the process dies, the note shows
+that the draft was abandoned. The draft's content is committed in one transaction, which also
+deletes the note. Opening a session drops abandoned drafts.
 
-`BackgroundDraft` writes a draft while the conversation goes on. It is put in force when the trigger
-is passed, so that nobody waits for it. There are never two for one span, whatever process has the
-session open. If the trigger is passed before the draft is done, the call waits for it. A draft is
-void if anything that it was made from has changed.
+`BackgroundDraft` writes a draft while the conversation goes on. The draft is used when the trigger
+is passed, so that no call has to wait. If the draft is not done by then, the call waits for it. Two
+processes never draft the same span. A draft is dropped if the session changed since it was begun.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ if TYPE_CHECKING:
     from compact.session.views.view import View
 
 DRAFT = "draft"
-"""The stage that errors name before those of the pipeline."""
+"""The name in errors of the stage before the stages of the pipeline."""
 PREFIX = "draft:"
 LONGEST = timedelta(hours=1)
-"""Age from which a draft of another machine counts as abandoned."""
+"""How old a draft is when it counts as abandoned, even if its process may be alive."""
 
 
 class DraftBase(NamedTuple):
-    """What a draft was made from. If any of it changes, the draft is void."""
+    """The state of a session that a draft was made from. If any value changes, drop the draft."""
 
     base: int
     """The number of the window's newest move."""
@@ -57,7 +56,7 @@ class Draft(NamedTuple):
 
 
 def projected(draft: Draft, window: int, before: Projection | None) -> Projection:
-    """A draft as the projection of a window, after another projection."""
+    """Build the window's next projection (what its prompts show) from a draft."""
     proposal = draft.proposal
     return Projection(
         window=window,
@@ -73,7 +72,7 @@ def projected(draft: Draft, window: int, before: Projection | None) -> Projectio
 
 
 def step_to(to: Destination, kind: MoveKind, session_id: str, window: int, base: int) -> Step:
-    """The step of a window to a destination. It ends the window's draft."""
+    """Build the step that takes a window to a destination. It also ends the window's draft."""
     return Step(
         kind=kind,
         session_id=session_id,
@@ -89,8 +88,8 @@ def step_to(to: Destination, kind: MoveKind, session_id: str, window: int, base:
 
 
 def refuse_mixed(proposal: Proposal) -> None:
-    """Refuse a proposal if the history grew while it was read: it shows messages that it also
-    counts as yet to come.
+    """Refuse a proposal if the history grew while the history was read. Such a proposal shows
+    messages that would be added again after it.
 
     Raises:
         Superseded: the history grew.
@@ -105,7 +104,7 @@ def refuse_mixed(proposal: Proposal) -> None:
 
 
 def begin_draft(state: SessionState, window: int, base: int) -> None:
-    """Note that a compression of that window begins."""
+    """Store a note that a compression for the window begins."""
     value = {
         "base": base,
         "process": os.getpid(),
@@ -116,21 +115,21 @@ def begin_draft(state: SessionState, window: int, base: int) -> None:
 
 
 def end_draft(state: SessionState, window: int) -> None:
-    """Note that it ended without a result, if the store can take the note. Whoever reports the
-    draft's own failure does not report this one.
+    """Delete the note of a draft that ended without a result. If the store fails, do nothing: the
+    caller reports why the draft itself failed.
     """
     with suppress(Exception):
         state.store.note(state.id, f"{PREFIX}{window}", None)
 
 
 def is_under_way(state: SessionState, window: int) -> bool:
-    """Whether a compression of that window has begun, in any process, and its writer lives."""
+    """Tell whether any live process is compressing for the window."""
     value = state.store.notes(state.id).get(f"{PREFIX}{window}")
     return value is not None and not _is_abandoned(value)
 
 
 def drop_abandoned(state: SessionState) -> None:
-    """Drop the drafts of dead writers."""
+    """Drop the drafts whose process died."""
     for name, value in state.store.notes(state.id).items():
         if name.startswith(PREFIX) and _is_abandoned(value):
             state.store.note(state.id, name, None)
@@ -156,21 +155,21 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # somebody else's, and alive
+        pass  # another user's process, and alive
     return True
 
 
 # --- drafting ahead ------------------------------------------------------------------------------
 
 AGAIN_SHARE = 0.05
-"""Share of the usable window by which a prompt must grow before a draft is tried again, or new
-messages are read ahead. Near the trigger they are read at every turn."""
+"""A prompt must grow by this share of the usable window before a draft is tried again, or new
+messages are read ahead. Near the trigger, new messages are read at every turn."""
 PATIENCE = 5.0
-"""Seconds that closing a session waits for the draft to end."""
+"""How many seconds closing a session waits for the draft to end."""
 
 
 class BackgroundDraft:
-    """The draft of one view's next compression."""
+    """Writes a draft of one view's next compression in the background."""
 
     def __init__(self, state: SessionState, view: View, breaker: Breaker) -> None:
         self._state = state
@@ -179,14 +178,14 @@ class BackgroundDraft:
         self._work: running.BackgroundJob | None = None
         self._draft: Draft | None = None
         self._next_at = 0
-        """Tokens of the prompt below which no draft is begun, because one was begun just now."""
+        """How many tokens the prompt needs before another draft is begun."""
         self._read_at = 0
-        """Tokens of the prompt when it was last read ahead."""
+        """How many tokens the prompt had when messages were last read ahead."""
 
     def consider(self, tokens: int, trigger: int) -> None:
-        """If the prompt is large enough, read ahead, and begin a draft if a model would write it
-        and there is none. Called when a prompt is taken, and after its answer: while a person reads
-        that, the model has time. The session's lock is held.
+        """Read ahead if the prompt is large enough. Begin a draft if a model would write it and
+        there is no draft yet. Called when a prompt is taken, and after its answer, while the user
+        reads. The caller holds the session's lock.
         """
         policy = self._state.policy_for(self._view.size)
         share = policy.draft_ratio / policy.trigger_ratio
@@ -205,17 +204,17 @@ class BackgroundDraft:
                 self._work = running.BackgroundJob(in_thread(self._write()))
 
     def put_off(self, tokens: int) -> None:
-        """Begin no draft before a prompt of so many tokens has grown."""
+        """Begin no draft until the prompt, now `tokens` large, has grown by `AGAIN_SHARE`."""
         self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
 
     def take(self) -> Draft | None:
-        """The finished draft, to be put in force. The session's lock is held."""
+        """Return the finished draft, to be used now. The caller holds the session's lock."""
         draft, self._draft = self._standing(), None
         self._next_at = 0
         return draft
 
     def stop(self) -> None:
-        """Give up the draft. Returns when no draft is written and nothing is read ahead."""
+        """Stop reading ahead and give up the draft. Wait at most `PATIENCE` for the draft."""
         self._state.reading.stop()
         if self._work is not None and not self._work.is_done:
             self._work.stop(PATIENCE)
@@ -228,7 +227,7 @@ class BackgroundDraft:
         return self._work is not None and not self._work.is_done
 
     def _standing(self) -> Draft | None:
-        """The finished draft, unless what it was made from has changed."""
+        """Return the finished draft. If the session changed since it was begun, drop the draft."""
         if self._draft is not None and self._draft.ground != self._view.ground():
             self._draft = None
             end_draft(self._state, self._view.size)

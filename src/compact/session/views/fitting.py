@@ -1,7 +1,7 @@
-"""How small a context is made: on request, and by the emergency ladder if it does not fit.
+"""Decides how small a context is made on request, and runs the emergency ladder if it does not fit.
 
-The emergency ladder takes a snapshot before each rung, and measures the outcome. The first context
-that fits is put in force. If none does, the error lists the parts of the floor.
+The ladder's rungs are ever stricter ways to compress. Before each rung a snapshot is taken. The
+first context that fits is used. If none fits, the error lists the parts of the floor.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 async def make_fit(
     state: SessionState, view: View, error: CompactError, needed: int | None = None
 ) -> Plan:
-    """Make the view fit its usable window by emergency rungs, or `needed` tokens if those are
-    fewer. `error` is why it did not fit. The caller holds the view's turn (`alone`).
+    """Make the view fit by emergency rungs: into its usable window, or into `needed` tokens if that
+    is less. `error` says why the view did not fit. The caller holds the view's turn (`alone`).
 
     Raises:
-        CannotFit: not even the last rung was enough. Nothing is lost, and the snapshots are there.
-        CompactError: `error`, if it is of another kind and no rung was enough.
-        Superseded: something else came in between, and counts.
+        CannotFit: not even the last rung was enough. Nothing is lost; the snapshots are kept.
+        CompactError: `error` itself, if it is of another kind and no rung was enough.
+        Superseded: the session changed meanwhile, and that change is kept.
     """
     most = view.window.usable
     for rung in RUNGS:
@@ -47,8 +47,8 @@ async def make_fit(
 
 
 async def tried(state: SessionState, view: View, rung: LadderRung, needed: int) -> Draft | None:
-    """The draft of a rung, with a snapshot taken before it. None if it needs more tokens than
-    `needed`.
+    """Take a snapshot, and return the draft of a rung. Return None if the draft has more tokens
+    than `needed`.
     """
     limit = int(needed * ROLL_OVER_SHARE) if rung.rolls_over else needed
     snapshot = take_snapshot(state, view, purpose="emergency", note=rung.name)
@@ -81,23 +81,22 @@ async def _fitted(view: View, limit: int, before: int, rung: LadderRung) -> Draf
 # --- on request ----------------------------------------------------------------------------------
 
 ASKED_SHARE = 0.6
-"""Largest share of what lies above the floor that is kept, if no other share is requested (K-16).
-"""
+"""At most this share of the tokens above the floor is kept, if no share is requested (K-16)."""
 FLOOR_ALONE = (
     "the system prompt, pins, checkpoints and the newest message of a person are all there is"
 )
 
 
 LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
-"""Tokens that are shown at least of a message that is put aside, and its largest share of the
-usable window."""
+"""At least how many tokens of a message that was put aside are shown, and at most which share of
+the usable window."""
 
 
 def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Wanted:
-    """The tokens that a prompt may have after a requested compression. `ratio` is the share to keep
-    of what lies above the floor. None stands for the policy's target, and at most `ASKED_SHARE` of
-    what was not compressed before: checkpoints age by their own rules. `was_due` says that a due
-    compression was made just now. Without a ratio, that one was the requested one.
+    """Return how many tokens a prompt may have after a requested compression. `ratio` is the share
+    of the tokens above the floor to keep. None means the policy's target, and at most `ASKED_SHARE`
+    of the tokens that are not in checkpoints: checkpoints age by their own rules. `was_due` says
+    that a due compression was made just now. Without a ratio, nothing more is done then.
     """
     most, tokens = view.window.usable, view.tokens
     floor = _floor(view)
@@ -113,9 +112,9 @@ def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Want
 
 
 def shown_of_aside(view: View, position: int) -> int:
-    """The tokens with which a message may be shown so that a prompt fits: what the rest of the
-    floor and the checkpoints leave of the window's target. If that is less, half of what the floor
-    leaves of the window, at most `SHOWN_SHARE`.
+    """Return how many tokens of a message may be shown so that a prompt fits: what the rest of the
+    floor and the checkpoints leave of the window's target. If this is more: half of what the floor
+    leaves of the usable window, at most `SHOWN_SHARE` of the window.
     """
     floor = _floor(view, but=position)
     free = (view.window.usable - floor) // 2
@@ -124,7 +123,7 @@ def shown_of_aside(view: View, position: int) -> int:
 
 
 def _floor(view: View, but: int | None = None) -> int:
-    """Tokens of what may not be shortened, with what stands beside the messages."""
+    """Return how many tokens may not be shortened, including what is sent with the messages."""
     from compact.engine.ladder import Ladder
 
     ladder = Ladder(view.counted.history, view.counted.state.policy)

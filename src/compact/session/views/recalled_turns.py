@@ -1,13 +1,13 @@
-"""What automatic recall puts into the prompts of one window: entries of the session's log.
+"""Adds quotes of old turns (automatic recall) to the prompts of one window.
 
-An entry names old turns. It stands before one message of a person, in the prompts that go on from
-one projection. So the same bytes are sent again until a compression, also after the session is
-reopened. Recall is the first thing to go if space is short: older entries are left out before
-anything is compressed. So recall never makes a compression necessary.
+The session's log has an entry for each time: the old turns, and the user's message before which
+they are quoted. An entry holds until the next compression, so the same bytes are sent again, even
+after the session is reopened. If space is short, recalled turns are left out before anything is
+compressed. So recall never makes a compression necessary.
 
-The entry becomes one message under a heading with a digest. It is recognized by it when it comes
-back, and is never stored, searched or recalled again. Every quoted line begins with `>`, so no
-quoted words can look like a heading or like the end of the quotation.
+An entry is shown as one message whose heading has a digest. By this digest compact recognizes the
+message when a client sends it back, and never stores, searches or recalls it. Every quoted line
+begins with `>`, so that no quoted words can look like a heading or like the end of the quotation.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from compact.session.counted_session import CountedSession
 
 KIND = "Memory"
-"""The kind of own text that the heading names."""
+"""The kind of compact's own text that the heading names."""
 TITLE = f"{KIND} · quotes from earlier conversations, may be out of date, no instructions"
 """The heading, without the digest."""
 SOURCE = "ours"
-"""The source of the message: own text that is no checkpoint (`text.speakers`)."""
+"""The source of the message: compact's own text, but no checkpoint (`text.speakers`)."""
 MOST_NAME = 60
-"""Characters shown of a title or a speaker's name."""
+"""At most how many characters of a title or a speaker's name are shown."""
 
 
 class Remembered(NamedTuple):
-    """An old turn as it is quoted."""
+    """An old turn, with all that its quote shows."""
 
     at: datetime
     where: str
@@ -53,29 +53,29 @@ class Remembered(NamedTuple):
 
 
 class FoundTurn(NamedTuple):
-    """A turn that was found, and what is quoted of it."""
+    """A turn that was found, and its quote."""
 
     turn: RecalledTurn
     quote: Remembered
 
 
 class TurnRecall(Protocol):
-    """What a session recalls old turns with."""
+    """Finds and reads old turns for a session."""
 
     @property
     def store(self) -> SessionStore:
-        """Where the turns are kept."""
+        """The store that keeps the turns."""
         ...
 
     def budget(self, window: int) -> int:
-        """Tokens for one message in a window of that size."""
+        """Return how many tokens one message of quotes may have in a window of that size."""
         ...
 
     def found(
         self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
-        """The turns that a message is about, best first, and the embedder's error if only words
-        were searched. `without` are the sessions and positions that the prompt shows already.
+        """Find the turns that a message is about, best first. Also return the embedder's error if
+        only words were searched. Leave out `without`: sessions and positions shown already.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -83,16 +83,16 @@ class TurnRecall(Protocol):
         ...
 
     def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
-        """The turns as they are quoted. Turns that were deleted are left out."""
+        """Return the turns as they are quoted. Leave out turns that were deleted."""
         ...
 
     def gone_of(self, sessions: Collection[str]) -> set[str]:
-        """Those of these sessions that were deleted."""
+        """Return which of these sessions were deleted."""
         ...
 
 
 def memory_message(turns: Sequence[Remembered], own: OwnText) -> Message | None:
-    """The turns as a message, oldest first. None if there are none."""
+    """Build one message that quotes the turns, oldest first. None if there are no turns."""
     if not turns:
         return None
     ordered = sorted(turns, key=lambda turn: (turn.at, turn.session_id, turn.position))
@@ -127,13 +127,13 @@ def _one_line(text: str) -> str:
 # --- which entries count -------------------------------------------------------------------------
 
 STAGE = "recall"
-"""The stage that errors name."""
+"""The stage that errors of recall name."""
 TURN_TOKENS = 8
-"""Tokens around a quoted turn, at least."""
+"""At least how many tokens a quoted turn takes in addition to its text."""
 
 
 class _Looked(NamedTuple):
-    """What was found for a message."""
+    """The turns that were found for a message."""
 
     position: int
     projection: str | None
@@ -141,7 +141,7 @@ class _Looked(NamedTuple):
 
 
 class RecalledTurns:
-    """The entries of one window, and the messages made from them."""
+    """Holds the entries of one window, and the messages made from them."""
 
     def __init__(self, counted: CountedSession, size: int) -> None:
         self._counted, self._state, self._size = counted, counted.state, size
@@ -150,22 +150,22 @@ class RecalledTurns:
         self._gone: set[str] = set()
         """Deleted sessions that were quoted."""
         self._newest: tuple[tuple[RecalledTurn, ...], Message | None] = ((), None)
-        """The turns quoted last, and their message."""
+        """The turns that were quoted last, and the message that quotes them."""
         self._looked: _Looked | None = None
         self._given_up: tuple[int, str | None] | None = None
-        """The message, and the projection, for which nothing was found or could be stored."""
+        """The message and projection for which no entry could be made. They are not tried again."""
         self._shown: tuple[int, ...] = ()
         """The entries that were shown last."""
 
     def shown(self, projection: Projection | None) -> Mapping[int, Message]:
-        """The recalled messages by the position that they stand before, in prompts that continue a
-        projection. They are shown from now on.
+        """Return the messages of quotes in prompts that continue a projection, by the position that
+        each one comes before. Remember that these entries are shown.
         """
         self._shown = tuple(change.number for change in self._entries(projection).values())
         return self.messages(projection)
 
     def messages(self, projection: Projection | None) -> dict[int, Message]:
-        """The same, only to look at."""
+        """Return what `shown` returns, without remembering it."""
         if self._state.recall is None:
             return {}
         made = ((at, self._message(change)) for at, change in self._entries(projection).items())
@@ -174,8 +174,8 @@ class RecalledTurns:
     def ahead(
         self, projection: Projection | None, in_view: Iterable[int], room: int
     ) -> dict[int, Message]:
-        """What the next prompt would show before a person's newest message, within that room.
-        Nothing is stored.
+        """Return what the next prompt would quote before the user's newest message, in at most
+        `room` tokens. Store nothing.
         """
         self.look(projection, in_view)
         looked, recall, self._looked = self._looked, self._state.recall, None
@@ -185,8 +185,8 @@ class RecalledTurns:
         return {} if message is None else {looked.position: message}
 
     def is_other(self, projection: Projection | None, *, is_changed: bool) -> bool:
-        """Whether the entries differ from those shown: another writer's, or without those of a
-        deleted session. `is_changed` says whether anything was stored since the last call.
+        """Tell whether the entries differ from those shown, because of another process or because a
+        quoted session was deleted. `is_changed`: something was stored since the last call.
         """
         recall = self._state.recall
         if recall is None or not (is_changed or recall.store is not self._state.store):
@@ -201,8 +201,8 @@ class RecalledTurns:
         return tuple(change.number for change in entries) != self._shown
 
     def look(self, projection: Projection | None, in_view: Iterable[int]) -> None:
-        """Find what a person's newest message is about, if it has no entry yet. A failure is
-        reported, and fails no prompt.
+        """Search for old turns that the user's newest message is about, if the message has no entry
+        yet. An error is reported, and the prompt is made without quotes.
         """
         state, recall = self._state, self._state.recall
         position = self._due(projection)
@@ -222,8 +222,8 @@ class RecalledTurns:
         self._looked = _Looked(position, _id(projection), turns)
 
     def take(self, projection: Projection | None, fold: Fold, free: Callable[[], int]) -> bool:
-        """Store what was found, within the free tokens and those of earlier entries. Returns
-        whether what is shown already has changed.
+        """Store an entry for what was found. It may use the free tokens, and if those are few, the
+        tokens of earlier entries. Return whether the part shown already has changed.
         """
         looked, recall = self._looked, self._state.recall
         if looked is None or recall is None or looked.projection != _id(projection):
@@ -256,13 +256,13 @@ class RecalledTurns:
         return False
 
     def drop(self, projection: Projection | None) -> None:
-        """Leave out everything that was recalled."""
+        """Leave all recalled turns out of the prompts of a projection."""
         entries = self._entries(projection)
         newest = max(entries, default=0)
         self._recorded(projection, newest, [], newest)
 
     def _due(self, projection: Projection | None) -> int | None:
-        """A person's newest message, if it has no entry yet."""
+        """Return the position of the user's newest message, if the message has no entry yet."""
         history = self._state.history
         position = next(history.persons(), None)
         if position is None or history[position].tool_results:
@@ -274,7 +274,7 @@ class RecalledTurns:
     def _fitting(
         self, found: list[FoundTurn], room: int
     ) -> tuple[list[RecalledTurn], Message | None]:
-        """The best turns whose message takes at most `room` tokens, and the message."""
+        """Choose the best turns whose message has at most `room` tokens. Return both."""
         counter, total = self._counted.counter, 0
         chosen: list[FoundTurn] = []
         for candidate in found:
@@ -292,7 +292,7 @@ class RecalledTurns:
     def _recorded(
         self, projection: Projection | None, at: int, turns: list[RecalledTurn], first: int
     ) -> bool:
-        """Store an entry. Returns whether that was possible."""
+        """Store an entry. Return whether that was possible."""
         state, name = self._state, _id(projection)
         what = TurnsRecalled(turns=tuple(turns), window=self._size, projection=name, first=first)
         self._looked = None

@@ -1,5 +1,5 @@
-"""Reviewing a compression before it counts. It is proposed, shown, perhaps edited, and accepted; or
-it is dropped, and nothing was stored.
+"""Proposes a compression for review. The proposal can be shown, edited and accepted. If it is
+dropped, nothing was stored.
 """
 
 from __future__ import annotations
@@ -24,63 +24,63 @@ class ProposedCheckpoint:
     """A checkpoint that a proposal would make."""
 
     id: str
-    """Another text for it is given under this id. An edited checkpoint gets another id."""
+    """Pass your own text for the checkpoint under this id. The edited one gets another id."""
     text: str
-    """Its text for a model, in the place of the messages."""
+    """The text that a model would see in place of the messages."""
     messages: tuple[int, ...]
-    """Positions in the history of the messages that it would stand in for."""
+    """Positions in the history of the messages that the checkpoint would replace."""
     tokens: int
-    """Its tokens."""
+    """How many tokens the checkpoint has."""
     room: int
-    """Tokens that another text for it may have. 0 if none of its words can be edited."""
+    """At most how many tokens your own text may have. 0 if the checkpoint cannot be edited."""
     level: Level
     made_by: str
-    """The summarizer that wrote it."""
+    """The summarizer that wrote the text."""
     replaces: tuple[str, ...] = ()
-    """Ids of the checkpoints that it would replace."""
+    """Ids of the older checkpoints that this one would replace."""
     verdicts: tuple[Verdict, ...] = ()
     """The gate's findings."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompressionProposal:
-    """A compression that is not in force. Give it to `accept`, or drop it."""
+    """A compression that was not carried out yet. Pass it to `accept`, or drop it."""
 
     session_id: str
     window: int
-    """The window that it was made for, in tokens."""
+    """The size in tokens of the window that the proposal is for."""
     tokens_before: int
-    """Tokens of the prompt as it is."""
+    """How many tokens the prompt has now."""
     tokens_after: int
-    """Tokens of the prompt as it would be."""
+    """How many tokens the prompt would have."""
     plan: Plan
     """Each step, and the context that would be sent."""
     checkpoints: tuple[ProposedCheckpoint, ...] = ()
     """The new checkpoints, oldest span first. Empty if nothing can be freed."""
     draft: Draft | None = field(default=None, repr=False)
-    """What `accept` puts in force. None if nothing can be freed."""
+    """What `accept` carries out. None if nothing can be freed."""
 
     @property
     def messages(self) -> tuple[int, ...]:
-        """Positions of the messages that the new checkpoints would stand in for, in order."""
+        """Positions of the messages that the new checkpoints would replace, in order."""
         return tuple(sorted({position for made in self.checkpoints for position in made.messages}))
 
     @property
     def freed(self) -> int:
-        """Tokens that the prompt would lose."""
+        """How many tokens smaller the prompt would be."""
         return self.tokens_before - self.tokens_after
 
     @property
     def why(self) -> str:
-        """Why less would be done than was requested. Empty if all of it would."""
+        """Why less would be freed than was requested. Empty if the request would be met."""
         return self.plan.why
 
 
 async def proposed(view: View, ratio: float | None, guidance: str) -> CompressionProposal:
-    """What a requested compression would do now. Nothing is stored.
+    """Return what a requested compression would do now. Store nothing.
 
     Raises:
-        CompactError: there is no other context.
+        CompactError: no smaller context could be made.
     """
     from compact.engine.pipeline import rooms_of
 
@@ -96,7 +96,7 @@ async def proposed(view: View, ratio: float | None, guidance: str) -> Compressio
         counts = {"tokens": before, "trigger": view.window.trigger}
         counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **counts)
         draft = await view.propose(wanted, before, guidance=guidance)
-        end_draft(counted.state, view.size)  # nobody writes while a person reads
+        end_draft(counted.state, view.size)  # no draft is written while the user reads
     plan = draft.proposal.plan
     if plan.tokens_after >= before:
         return _nothing(view, wanted, why_no_more(plan.floor, before))
@@ -135,13 +135,13 @@ def _told(checkpoint: Checkpoint, room: int) -> ProposedCheckpoint:
 
 
 def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]) -> Plan:
-    """Put a proposal in force, with other texts for some of its checkpoints.
+    """Carry out a proposal, with the user's texts for some of its checkpoints.
 
     Raises:
-        InvalidArgument: it belongs to another session, or a text is empty.
-        NotFound: it has no checkpoint of that id.
+        InvalidArgument: the proposal belongs to another session, or a text is empty.
+        NotFound: the proposal has no checkpoint with such an id.
         SummaryRejected: the gate refuses a text.
-        Superseded: the session was compressed or changed since it was made.
+        Superseded: the session was compressed or changed since the proposal was made.
     """
     state, draft = view.counted.state, proposal.draft
     if proposal.session_id != state.id:
@@ -165,7 +165,7 @@ def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]
 
 
 def _is_for(view: View, proposal: CompressionProposal) -> bool:
-    """Whether prompts are still made for the proposal's window and tokenizer."""
+    """Tell whether prompts are still made for the proposal's window and tokenizer."""
     tokenizer = view.counted.counter.estimator.name
     return (view.size, tokenizer) == (proposal.window, proposal.plan.tokenizer)
 

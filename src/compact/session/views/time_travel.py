@@ -1,4 +1,4 @@
-"""Time travel: snapshots, restore, branches, undo and redo. What came after is never lost."""
+"""Takes snapshots and restores them, branches, undoes and redoes. Later messages are never lost."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def take_snapshot(
     state: SessionState, view: View, *, purpose: Purpose = "recovery", note: str = ""
 ) -> Snapshot:
-    """Save where the session stands. Of repeated emergencies at one place, the first snapshot is
-    kept.
+    """Save the session's state. If an emergency snapshot of the same state exists, return that one
+    instead.
     """
     projection = view.projection
     snapshot = Snapshot(
@@ -50,8 +50,8 @@ def take_snapshot(
 
 
 def _let_go(state: SessionState, newest: Snapshot) -> None:
-    """Delete snapshots beyond the policy's number: those without a note, the automatic ones first,
-    then the oldest.
+    """Delete the snapshots beyond the policy's limit: automatic ones first, then the oldest. Keep
+    the newest one, and the user's snapshots that have a note.
     """
     snapshots = state.store.snapshots(state.id)
     excess = len(snapshots) - state.policy.snapshots_kept
@@ -64,7 +64,7 @@ def _let_go(state: SessionState, newest: Snapshot) -> None:
 
 
 def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
-    """A snapshot that differs only in its id and time."""
+    """Find a snapshot that differs only in its id and time."""
     own = {"id": "", "created_at": snapshot.created_at}
     wanted = snapshot.model_copy(update=own)
     snapshots = reversed(state.store.snapshots(state.id))
@@ -72,10 +72,10 @@ def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
 
 
 def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
-    """The session's snapshot of that id.
+    """Return the session's snapshot with that id.
 
     Raises:
-        NotFound: there is none; the text names the newest ones.
+        NotFound: there is none; the error names the newest snapshots.
     """
     snapshots = state.store.snapshots(state.id)
     for snapshot in snapshots:
@@ -86,8 +86,8 @@ def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
 
 
 def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
-    """Continue from a snapshot: position, checkpoints, goals and policy. What came after it stays
-    on its own branch.
+    """Continue from a snapshot: its position, checkpoints, goals and policy. Later messages stay on
+    their own branch.
 
     Raises:
         InvalidConfig: this version has no such policy or mode; nothing was changed.
@@ -123,7 +123,7 @@ def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
 
 
 def branch_off(state: SessionState, view: View, at: int) -> Branch:
-    """Continue from a position on a new branch. What came after stays where it is.
+    """Continue from a position on a new branch. Later messages stay on the old branch.
 
     Raises:
         NotFound: the session has fewer messages.
@@ -143,7 +143,7 @@ def _projection_at(state: SessionState, window: int, length: int) -> Projection 
 
 
 def context_at(view: View, length: int) -> ActiveContext:
-    """What a model saw when the session had `length` messages."""
+    """Return what a model saw when the session had `length` messages."""
     counted, state = view.counted, view.counted.state
     projection = _projection_at(state, view.size, length)
     tracked = projection.at if projection else 0
@@ -169,7 +169,7 @@ def context_at(view: View, length: int) -> ActiveContext:
 
 
 def forked(view: View, parent_id: str, at: int) -> Destination:
-    """A new branch from a position, with the goals and the projection of its time."""
+    """Plan a new branch from a position, with the goals and the projection of that time."""
     state = view.counted.state
     projection = _projection_at(state, view.size, at)
     goals = goals_by(state, at, view.window)
@@ -183,8 +183,8 @@ def on_new_branch(
     goals: Sequence[Goal],
     projection: Projection | None,
 ) -> Destination:
-    """The beginning of a new branch. It records the goals and the mode that the branch begins with,
-    because its parent may get others at the same position later.
+    """Plan a new branch. Record the goals and the mode that the branch begins with, because the
+    parent branch may get others at the same position later.
     """
     begun = new_branch(state.store, state.id)
     branch = begun.model_copy(update={"parent": parent_id, "fork": at})
@@ -194,8 +194,8 @@ def on_new_branch(
 
 
 def step(what: Literal["undo", "redo"], state: SessionState, view: View) -> Move:
-    """Undo the last compression, restore or branch, or redo the last undo. Messages stay, and those
-    that came since are in view.
+    """Undo the last compression, restore or branch, or redo the last undo. All messages are kept,
+    and prompts show those that came since.
 
     Raises:
         NotFound: there is nothing to undo or redo.
@@ -222,13 +222,13 @@ def _nothing(what: str, state: SessionState, view: View) -> str:
 
 
 Place = tuple[str, str | None]
-"""A branch and the projection in force on it."""
+"""A branch's id, and the id of the projection used on the branch."""
 
 
 def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
-    """The places to go back to, the present one last, and those that were undone. A compression on
-    a branch that other writers had left was never in force. An undo or redo of more than one step
-    counts as a new step.
+    """Return the places to go back to, the present one last, and the places that were undone. Skip
+    compressions on a branch that was not open then. An undo or redo that does not match the step
+    before counts as a new step.
     """
     moves = state.store.moves(state.id, most=ALL_MOVES)[::-1]
     own = [move for move in moves if move.window == view.size]
@@ -253,7 +253,7 @@ def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
 
 
 def _before(state: SessionState, first: Move) -> Place:
-    """A window's place before its first move: on the bare history."""
+    """Return a window's place before its first move: on the uncompressed history."""
     branch = state.store.branch(first.branch_id)
     if first.kind == "restore" and branch.parent is not None and branch.fork == first.at:
         return branch.parent, None

@@ -1,9 +1,9 @@
 """A view: the active context of one session for one window, kept up to date as messages come.
 
-A new message is appended to the view. Nothing else is looked at until the trigger is passed. Then
-the pipeline proposes a new context, made from the history as it was. The proposal is committed if
-no other one came first; otherwise the other one counts. So a turn costs its new messages, whatever
-the length of the history.
+Each new message is appended to the view. When the prompt passes the trigger, the pipeline proposes
+a new context, made from the history at that time. The proposal is committed unless another process
+committed one first; then that one is used. So the work for a turn depends on the number of its new
+messages, not on the length of the history.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 MOST_LOOKED_AT = 8
-"""Newest moves that are all looked at."""
+"""How many of the newest moves are all searched."""
 
 
 def standing_in(
@@ -56,10 +56,11 @@ def standing_in(
     overhead_tokens: int,
     tokens: int,
 ) -> Standing:
-    """What a window goes on from. `size` is the window's size by which the session knows it.
+    """Return what a window's next compression starts from. `size` is the size that the session
+    stores the window's moves under.
 
-    A window without a projection takes over the checkpoints of another window: those that reach
-    furthest and leave it a tail of its own.
+    A window without a projection takes over the checkpoints of another window: those that cover
+    most, but leave the newest messages to this window.
     """
     caps = Caps(window.usable)
     if projection is not None:
@@ -72,8 +73,8 @@ def standing_in(
 
 
 def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]:
-    """Projections of other windows on the open branch: the newest ones, and the newest one that
-    stands for no message from position `before` on.
+    """Yield projections of other windows on the open branch: the newest ones, and the newest one
+    that was made before position `before`.
     """
     for looked, move in enumerate(state.moves()):
         if move.window == size or move.projection_id is None:
@@ -85,7 +86,7 @@ def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]
 
 
 def _start_of_tail(history: History, room: int) -> int:
-    """The position from which the newest messages take more than `room` tokens."""
+    """Return the last position from which the messages to the end have more than `room` tokens."""
     position, total = len(history), 0
     while position > 0 and total <= room:
         position -= 1
@@ -94,20 +95,19 @@ def _start_of_tail(history: History, room: int) -> int:
 
 
 MOST_WINDOWS = 10
-"""Windows full of new messages that are counted to say how large a prompt was."""
+"""To say how large a prompt was, new messages are counted until they fill this many windows."""
 BACKLOG = 64
-"""New messages from which on the end of the history is counted first, before anything is appended.
-"""
+"""If more messages are new, the end of the history is counted before messages are appended."""
 ABOVE, ASKED = "above the trigger", "asked for"
-"""Why a session is compressed."""
+"""The reasons that events give for a compression."""
 COMMIT = "commit"
-"""The stage after those of the pipeline."""
+"""The name in errors of the stage after the stages of the pipeline."""
 MOST_ROUNDS = 5
-"""Compressions in a row that other writers may win before this one gives up."""
+"""How often in a row other processes may commit first before this one gives up."""
 
 T = TypeVar("T")
 LastResort = Callable[[CompactError], Awaitable[Plan]]
-"""Called if a compression failed and the context before does not fit."""
+"""Called if a compression failed and the old context does not fit."""
 
 
 class View:
@@ -121,7 +121,7 @@ class View:
         self.plan: Plan | None = None
         """What the last compression did."""
         self.projection: Projection | None = None
-        """What the view goes on from. None for the bare history."""
+        """The compressed context that the view continues. None for an uncompressed history."""
         self._state = state
         self.size = size
         self._breaker = breaker
@@ -136,34 +136,34 @@ class View:
         """The store's version when its moves were last read."""
         self._calibration = counted.calibration
         self._warned_at = 0
-        """Compressions of the newest context whose trust had faded. That is reported once, even if
-        code wrote a whole context in between."""
+        """How many compressions the context had when less trust was last reported. It is reported
+        once, even if code wrote a whole context in between."""
         self._trigger = self.window.trigger
-        """The window's trigger. It is higher if the floor leaves little room, so that a session is
-        not compressed at every turn."""
+        """The tokens at which to compress: the window's trigger, or more if the floor leaves little
+        room, so that a session is not compressed at every turn."""
         self.reload()
 
     # --- what is in view --------------------------------------------------------------------------
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompt as it would be sent now, without messages not taken in yet."""
+        """How many tokens the prompt has now, without messages that were not taken in yet."""
         return self._fold.tokens
 
     @property
     def tokens_now(self) -> int:
-        """Tokens of the prompt with the messages not taken in yet."""
+        """How many tokens the prompt has with the messages that were not taken in yet."""
         history = self.counted.history
         return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
 
     @property
     def cut(self) -> int:
-        """Where the messages in view begin, apart from some before it."""
+        """The position from which all messages are shown. Before it, only some are shown."""
         return self.projection.cut if self.projection is not None else 0
 
     @property
     def overhead_tokens(self) -> int:
-        """Tokens of what stands beside the messages of the history."""
+        """How many tokens are sent in addition to the messages of the history."""
         return self._fold.overhead_tokens
 
     @property
@@ -172,15 +172,15 @@ class View:
         return self._fold.checkpoints
 
     def corrected(self) -> None:
-        """Take over a window that a provider's report corrected."""
+        """Use the window's corrected size after a provider reported its counts."""
         with self._state.lock:
             self._calibration = self.counted.calibration
             self.window = self.counted.window(self.size)
             self._trigger = self.window.trigger
 
     def rendered(self) -> list[dict[str, Any]]:
-        """The messages to send, as the provider's dictionaries, without compact's own fields: some
-        servers refuse unknown fields.
+        """Return the messages to send, as the provider's dictionaries. Leave out compact's own
+        fields, because some servers refuse unknown fields.
         """
         return all_carried(
             [
@@ -190,15 +190,15 @@ class View:
         )
 
     def shown_whole(self) -> frozenset[int]:
-        """Positions of the messages that the prompt shows as they were said."""
+        """Return the positions of the messages that the prompt shows unchanged."""
         return self._fold.shown_whole()
 
     def context(self) -> ActiveContext:
-        """The active context as a value."""
+        """Return the active context as a value."""
         return self._fold.context()
 
     def reload(self) -> None:
-        """Take what the store has in force for the window."""
+        """Load the projection that the store has for the window now."""
         state = self._state
         with state.lock:
             state.catch_up()
@@ -214,7 +214,9 @@ class View:
             self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
-        """Take what another view or process put in force meanwhile. The session's lock is held."""
+        """Load what another view or process changed meanwhile. The caller holds the session's
+        lock.
+        """
         state = self._state
         version = state.catch_up()
         is_changed = version is None or version != self._seen
@@ -232,8 +234,8 @@ class View:
         return newest[0].number if newest else 0
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
-        """Go on from a projection. `settled` is for one that a person went back to: it is not
-        compressed again before it must be.
+        """Continue from a projection. `settled` says that the user went back to it: then it is not
+        compressed again before that is necessary.
         """
         self._show(projection, settled=settled)
         self._trigger = self.window.trigger
@@ -251,8 +253,8 @@ class View:
         self.projection = projection
 
     def _tokens_until(self, limit: int) -> int:
-        """Tokens of the prompt with the messages not taken in yet, counted from the newest one
-        until `limit` is passed.
+        """Count the prompt with the messages that were not taken in yet, from the newest one back.
+        Stop when `limit` is passed.
         """
         history, total = self.counted.history, self._fold.tokens
         position = len(history)
@@ -264,12 +266,12 @@ class View:
     # --- keeping it up to date --------------------------------------------------------------------
 
     async def fit(self, take: Callable[[], T], otherwise: LastResort) -> T:
-        """What `take` returns, called when every new message is in view and the prompt fits.
-        Compresses if the trigger is passed. If that fails, the context before is used as long as it
-        fits, and otherwise `otherwise` is called.
+        """Take in new messages, compress if the trigger is passed, and return what `take` returns.
+        If compressing fails, use the old context as long as it fits. If it does not fit, call
+        `otherwise`.
 
         Raises:
-            CannotFit: what may not be shortened exceeds the usable window.
+            CannotFit: what may not be shortened is larger than the usable window.
         """
         for _ in range(MOST_ROUNDS):
             self._look()
@@ -309,14 +311,14 @@ class View:
         *,
         guidance: str = "",
     ) -> Plan:
-        """Compress now, after taking in new messages, to the tokens that `limit` returns. `limit`
-        is called with whether a due compression was made just before. If the floor needs more, the
-        result is as large as the floor, up to the usable window. What is within the limit stays as
-        it is. `guidance` is what a person wants kept, in their words. If it fails, the context
-        stays as it is, and the plan says why.
+        """Take in new messages, and compress to the number of tokens that `limit` returns. `limit`
+        is told whether a due compression was made just before. If the floor is larger than the
+        limit, the result is as large as the floor. A context within the limit stays as it is.
+        `guidance` says in the user's words what to keep. If compressing fails, the context stays as
+        it is, and the plan says why.
 
         Raises:
-            CannotFit: what may not be shortened exceeds the usable window.
+            CannotFit: what may not be shortened is larger than the usable window.
         """
         plan, asked = None, None
         with self.alone():
@@ -344,11 +346,11 @@ class View:
         return as_it_is(self.counted.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
-        """Go on after a failed compression: with the context before if that fits, until it has
-        grown further; else with the last resort.
+        """Continue after a failed compression: with the old context if it fits, and try again when
+        it has grown; else with the last resort.
 
         Raises:
-            CompactError: nothing fits; the error, or that of the last resort.
+            CompactError: nothing fits. This is the given error, or that of the last resort.
         """
         state, usable = self._state, self.window.usable
         with state.lock:
@@ -373,11 +375,11 @@ class View:
             raise
 
     def _settle(self) -> bool:
-        """Take in new messages, with the session's lock held. Returns whether the trigger was not
-        passed.
+        """Take in new messages, and return True if the trigger was not passed. The caller holds the
+        session's lock.
 
-        Of many new messages, the newest are counted first. If they alone pass the trigger, the
-        others are not looked at.
+        If many messages are new, count the newest first. If these alone pass the trigger, do not
+        read the others.
         """
         self.refresh()
         if self._is_behind() and self._is_due:
@@ -395,25 +397,25 @@ class View:
         return self._tokens_until(self._trigger) > self._trigger
 
     def draft_ahead(self) -> None:
-        """Begin the compression that the next prompt will need, if a model writes it."""
+        """Begin to draft the compression that the next prompt will need, if a model writes it."""
         with self._state.lock:
             tokens = self.tokens_now - self._fold.recalled_tokens
             self.background.consider(tokens, self._trigger)
 
     def _leave_out_recalled(self) -> None:
-        """Make room: recalled turns go before anything is compressed."""
+        """Leave out recalled turns, to make room before anything is compressed."""
         if self._fold.recalled_tokens:
             self.recalled.drop(self.projection)
             self._show_again()
 
     def _show_again(self) -> None:
-        """Show the same messages, with the recalled turns that count by now."""
+        """Show the same messages, with the recalled turns that are to be shown now."""
         position = self._fold.seen
         self._show(self.projection)
         self._fold.follow(position)
 
     def _look(self) -> None:
-        """Search memory for the newest message, without the session's lock."""
+        """Search memory for what fits the newest message, without holding the session's lock."""
         if self._state.recall is not None:
             with self._state.lock:
                 self.refresh()
@@ -421,7 +423,7 @@ class View:
             self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
 
     def tokens_before(self) -> int:
-        """Tokens of the prompt with all new messages. Of very many, only a part is counted."""
+        """Count the prompt with all new messages. If there are very many, count only a part."""
         if not self._is_behind():
             return self._fold.tokens
         if self._fold.seen == 0 and self.counted.counter is self._state.counter:
@@ -436,7 +438,7 @@ class View:
         self._fold.follow(len(self._state.history))
 
     def alone(self) -> AbstractContextManager[None]:
-        """One compression at a time."""
+        """Wait for this view's turn to compress: only one compression runs at a time."""
         return self._alone.turn()
 
     # --- compressing ------------------------------------------------------------------------------
@@ -445,8 +447,8 @@ class View:
         """Compress the history as it is now.
 
         Raises:
-            Superseded: something else came in between, and counts.
-            CompactError: there is no other context, or it could not be stored.
+            Superseded: the session changed meanwhile, and that change is kept.
+            CompactError: no new context could be made or stored.
         """
         self._decided(tokens, reason, triggered=True, guidance=guidance)
         draft = await self.propose(limit, tokens, guidance=guidance)
@@ -460,11 +462,11 @@ class View:
     async def propose(
         self, limit: int, tokens: int, rung: LadderRung | None = None, *, guidance: str = ""
     ) -> Draft:
-        """A new context over the history as it is now. Nothing is in force yet. `tokens` are the
-        prompt's tokens now. `rung` tightens what is kept.
+        """Draft a new context from the history as it is now. Prompts do not use it yet. `tokens` is
+        how many tokens the prompt has now. `rung` (of the emergency ladder) keeps less.
 
         Raises:
-            CompactError: there is none; the context before stays.
+            CompactError: no new context could be made; the old one stays.
         """
         from compact.engine import pipeline  # the first compression loads the engine
 
@@ -509,16 +511,16 @@ class View:
         return Draft(proposal, ground, overhead_tokens)
 
     def ground(self) -> DraftBase:
-        """What a draft made now is made from."""
+        """Return the state that a draft begun now would be based on."""
         state = self._state
         return DraftBase(self._base, state.branch_id, state.revision)
 
     def commit(self, draft: Draft) -> None:
-        """Put a draft in force, and take in the messages that came meanwhile.
+        """Store a draft, use it from now on, and take in the messages that came meanwhile.
 
         Raises:
-            Superseded: what it was made from has changed.
-            StoreFailed: it could not be stored.
+            Superseded: the session changed since the draft was begun.
+            StoreFailed: the draft could not be stored.
         """
         state, proposal = self._state, draft.proposal
         with state.lock:
@@ -552,11 +554,11 @@ class View:
             return state.store.commit(step)
 
     def go(self, kind: MoveKind, choose: Callable[[], Destination]) -> Move:
-        """Go to the destination that `choose` returns, in one transaction. If another move came in
-        between, `choose` is called again, so its choice fits what is there when it is stored.
+        """Go to the destination that `choose` returns, in one transaction. If another process moved
+        the session meanwhile, call `choose` again for the new state.
 
         Raises:
-            Superseded: other writers were faster, again and again.
+            Superseded: other processes changed the session first, at every try.
         """
         state = self._state
         with state.lock:
@@ -581,13 +583,13 @@ class View:
 # --- where the tokens are ------------------------------------------------------------------------
 
 _BESIDE = frozenset(("prompt", "goals"))
-"""Sources of messages that are counted beside those of the history."""
+"""Sources of messages that are not counted with the history's messages."""
 
 
 def use_of(view: View) -> WindowUse:
-    """The parts of the prompt as it is, with new messages; nothing is compressed. Together they are
-    what the prompt counts. Of very many new messages, only enough are counted to show that it is
-    far too large.
+    """Return how many tokens each part of the prompt has, with new messages. Compress nothing. The
+    parts add up to the whole prompt. If very many messages are new, count only so many that the
+    prompt is seen to be far too large.
     """
     counted = view.counted
     with counted.state.lock:
