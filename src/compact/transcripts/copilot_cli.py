@@ -38,7 +38,7 @@ _COMPACTED, _SYSTEM = "session.compaction_complete", "system.message"
 
 
 def recognizes(document: Document) -> bool:
-    """Whether the first row is an event with data and a type such as `session.start`."""
+    """Whether the first row is an event with data and a type such as session.start."""
     match document.rows:
         case [(_, {"type": str(kind), "data": dict(), "id": str()}), *_]:
             return "." in kind
