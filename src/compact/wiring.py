@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     each_transcript = reading.each
     repair_store, write_transcript = repair, writing.write
 
-_ADAPTERS = {
+_LOADED_LATE = {
     "MemoryManager": "memory.memory_manager:MemoryManager",
     "MIGRATIONS": "store.sqlite.migrations:MIGRATIONS",
     "TypedEmbedder": "models.providers.embedders:TypedEmbedder",
@@ -89,9 +89,9 @@ use. The memory's room depends on the sessions' room, so it is named here and no
 
 
 def __getattr__(name: str) -> object:
-    if name not in _ADAPTERS:
+    if name not in _LOADED_LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, own = _ADAPTERS[name].partition(":")
+    module, _, own = _LOADED_LATE[name].partition(":")
     return getattr(import_module(f"compact.{module}"), own)
 
 

@@ -1,12 +1,18 @@
 """The commands do what they say: compact, dry-run, diff, tokens, validate-config, demo (K-11)."""
 
 import json
+import os
 import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import compact
 from compact import plan, wiring
+from compact.cli.entry import run as run_command
 from compact.cli.helping import GONE
 from compact.cli.main import COMMANDS, HELP
 from compact.messages.events import STAGES
@@ -24,6 +30,15 @@ def tokens_of(path, tokenizer="o200k"):
     read = wiring.read_transcript(path)
     counter = wiring.token_counter(read.wire, tokenizer=tokenizer)
     return counter.messages(read.messages) + counter.tools(read.tools)
+
+
+def test_the_paths_of_0_1_still_lead_to_the_command():
+    """For one release: `python -m compact.apps.cli.main`, and the entry point of an old install."""
+    command = [sys.executable, "-m", "compact.apps.cli.main", "--version"]
+    env = {**os.environ, "PYTHONPATH": str(Path(compact.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, check=True, text=True, env=env)
+    assert done.stdout.strip().endswith(compact.__version__)
+    assert import_module("compact.apps.cli.entry").run is run_command
 
 
 # --- every command --------------------------------------------------------------------------------

