@@ -37,7 +37,7 @@ def test_the_paths_of_0_1_still_lead_to_the_command():
     command = [sys.executable, "-m", "compact.apps.cli.main", "--version"]
     env = {**os.environ, "PYTHONPATH": str(Path(compact.__file__).parents[1])}
     done = subprocess.run(command, capture_output=True, check=True, text=True, env=env)
-    assert done.stdout.strip().endswith(compact.__version__)
+    assert done.stdout.strip().endswith(str(compact.__version__))
     assert import_module("compact.apps.cli.entry").run is run_command
 
 

@@ -344,6 +344,8 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: b
 def _compacts(item: Mapping[str, Any]) -> bool:
     """Whether the item is or contains a provider's own compaction."""
     content = item.get("content")
+    if isinstance(content, str) and "type" not in item:
+        return False  # first: this is asked about each message of a list
     return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 from compact import wiring
@@ -29,7 +29,7 @@ from compact.messages.policy import CompactPolicy
 from compact.models.profiles import shipped
 from compact.secrets.redactor import NOTHING_ELSE
 from compact.session import running
-from compact.session.merged import apart
+from compact.session.merged import apart, may_be_joined
 from compact.session.one_call import Options
 from compact.session.prompt_overhead import checked_size, parts_beside
 from compact.session.running import TimeoutSummarizer, delivered_on_loop, off_loop
@@ -54,8 +54,11 @@ class Task:
         max_tokens = checked_size("max_tokens", max_tokens)
         self._typed = bool(self._given) and isinstance(self._given[0], Message)
         own = _own_text(options.get("key"))
-        pieces = [apart([message], own) for message in self._given]
-        messages = [piece for row in pieces for piece in row]
+        pieces = [
+            apart([message], own) if may_be_joined(message) else (message,)
+            for message in self._given
+        ]
+        messages = list(chain.from_iterable(pieces))
         self._wire = _wire_of(messages, options.get("format"))
         self._counter = wiring.token_counter(
             self._wire.name, tokenizer=options.get("tokenizer"), model=options.get("model")

@@ -26,21 +26,29 @@ def apart(given: Sequence[Given], own: OwnText, known: Iterable[str] = ()) -> li
     """The list, with compact's own text as messages of their own. Messages without any stay the
     same objects. `known` are texts of compact, for a key that is lost.
     """
-    return [piece for message in given for piece in _pieces(message, own, known)]
+    return [
+        piece
+        for message in given
+        for piece in (_pieces(message, own, known) if may_be_joined(message) else (message,))
+    ]
 
 
 def may_be_joined(message: Given) -> bool:
     """Whether a heading of compact stands in a user's message."""
+    if isinstance(message, dict) and message.get("role") != "user":
+        return False  # first: this is asked about each message of a list
     fields = fields_of(message)
     if fields.get("role") != "user":
         return False
     content = fields.get("content")
-    texts = [content] if isinstance(content, str) else [b.get("text") for b in blocks_of(message)]
+    if isinstance(content, str):
+        return "[" in content and any(sign in content for sign in _SIGNS)
+    texts = [block.get("text") for block in blocks_of(message)]
     return any(sign in text for text in texts if isinstance(text, str) for sign in _SIGNS)
 
 
 def _pieces(message: Given, own: OwnText, known: Iterable[str]) -> list[Given]:
-    if not may_be_joined(message) or own.kind_of(text_of(message)):
+    if own.kind_of(text_of(message)):
         return [message]
     ours, said = list[str](), list[Any]()
     for block in message.parts if isinstance(message, Message) else blocks_of(message):
