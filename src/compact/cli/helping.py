@@ -72,12 +72,7 @@ class CommandGroup(TyperGroup):
         return self.load(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as above
-        """Return the command that the first argument names.
-
-        Raises:
-            Stop: the command was removed, or the argument is a file; the text says what to
-                type.
-        """
+        """Return the command that the first argument names."""
         name = args[0]
         path = f"{ctx.command_path} {name}".partition(" ")[2]
         if path in GONE:

@@ -122,10 +122,6 @@ class Job:
 def job_of(options: FileOptions) -> Job:
     """Read the conversation that the options name. For a plan, only messages that the output format
     can hold are read.
-
-    Raises:
-        InvalidTranscript: the file is unknown or broken.
-        InvalidConfig, Stop: an option or a setting is wrong.
     """
     since, settings = monotonic(), settings_of(options)
     source, data = bytes_of(options)
@@ -140,10 +136,6 @@ def job_of(options: FileOptions) -> Job:
 def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
     """Return the file's name for messages to the user, and its bytes. The file is read only once,
     because a pipe can be read only once.
-
-    Raises:
-        Stop: an option is wrong.
-        InvalidInput: the file cannot be read.
     """
     if options.format is not None:
         check_choice("--format", options.format, wiring.file_formats())
@@ -162,11 +154,7 @@ def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
 def transcript_of(
     options: ReadOptions, source: str, data: bytes, *, active: bool = False, writable: bool = False
 ) -> wiring.Transcript:
-    """Parse the conversation in a file's bytes.
-
-    Raises:
-        InvalidTranscript: the file is unknown or broken, or holds an invalid tool schema.
-    """
+    """Parse the conversation in a file's bytes."""
     transcript = wiring.read_transcript(
         source,
         data=data,
@@ -186,12 +174,7 @@ def transcript_of(
 
 
 def planned(options: PlanOptions, progress: Progress) -> tuple[Job, Plan]:
-    """Return the conversation that the options name, and the plan for its compression.
-
-    Raises:
-        CannotFit: the content that cannot be shortened exceeds the limit.
-        Stop: there is no limit, or a pin matches no message.
-    """
+    """Return the conversation that the options name, and the plan for its compression."""
     job = job_of(options)
     limit = _limit_of(job.settings, options.max_tokens)
     pins = positions_of(options.pin or (), job.messages)
@@ -250,9 +233,6 @@ def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
 
     A pin is a position as in Python (from 0, or back from -1), or the id of a message. Any other
     text selects the messages that contain it in their words, a tool call or a tool result.
-
-    Raises:
-        Stop: there is no such message, or no message contains the text.
     """
     return sorted({position for pin in pins for position in _positions(pin, messages)})
 

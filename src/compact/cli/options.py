@@ -35,9 +35,6 @@ LARGEST = 1_000_000_000
 def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -> int:
     """Parse a number such as `8_000`, `8,000`, `8k` or `1.5m`. A default is already a number and is
     returned unchanged.
-
-    Raises:
-        typer.BadParameter: the text is no number, or lies outside `least` to `LARGEST`.
     """
     number = size_in(str(text))
     if number is not None and least <= number <= LARGEST:
@@ -47,29 +44,17 @@ def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -
 
 
 def position(text: str | int) -> int:
-    """Parse the position of a message, counted from 0.
-
-    Raises:
-        typer.BadParameter: the text is no position.
-    """
+    """Parse the position of a message, counted from 0."""
     return whole_number(text, least=0, example="120")
 
 
 def count(text: str | int) -> int:
-    """Parse a count, at least 1.
-
-    Raises:
-        typer.BadParameter: the text is no count.
-    """
+    """Parse a count, at least 1."""
     return whole_number(text, example="120")
 
 
 def day(text: str) -> datetime:
-    """Parse a day, or a day with a time. Without a time zone, UTC is assumed.
-
-    Raises:
-        typer.BadParameter: the text is no day.
-    """
+    """Parse a day, or a day with a time. Without a time zone, UTC is assumed."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

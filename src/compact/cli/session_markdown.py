@@ -144,10 +144,8 @@ def _steers(sign: str) -> bool:
 
 
 def _line(text: str) -> str:
-    """Return a name on one line, without backticks."""
     return " ".join(_clean(text).replace("`", "'").split())
 
 
 def _escaped(text: str) -> str:
-    """Return words on one line, with Markdown escaped."""
     return re.sub(r"[<\[\\]", r"\\\g<0>", _line(text))

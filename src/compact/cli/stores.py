@@ -106,11 +106,7 @@ class SessionCatalog:
         return session.model_copy(update={"model": model}) if model else session
 
     def find(self, name: str) -> Session:
-        """Return the session with this id or unique prefix.
-
-        Raises:
-            NotFound: there is no such session, or there are several.
-        """
+        """Return the session with this id or unique prefix."""
         scope = self.scope or DEFAULT_SCOPE
         with suppress(NotFound):
             session = self.store.session(name)
@@ -129,11 +125,7 @@ class SessionCatalog:
             raise NotFound(f"{error}; to look in another scope: --scope {where}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
-        """Return a branch of the session; without a name, the open one.
-
-        Raises:
-            NotFound: there is no such branch.
-        """
+        """Return a branch of the session; without a name, the open one."""
         if name is None:
             return session.branch
         ids = [branch.id for branch in self.store.branches(session.id)]
@@ -159,11 +151,7 @@ class SessionCatalog:
 
 
 def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
-    """Return the known id that equals the name, or the only id that begins with the name.
-
-    Raises:
-        NotFound: no id matches, or several do; the error lists similar ones.
-    """
+    """Return the known id that equals the name, or the only id that begins with the name."""
     if name in known:
         return name
     near = [each for each in known if name and each.startswith(name)]
@@ -195,12 +183,7 @@ def message_meant(ctx: ContextManager, name: str) -> str:
 def opened(
     options: StoreOptions, *, create: bool = False, **own: object
 ) -> Iterator[SessionCatalog]:
-    """Open the store for the block. `own` are options of one command only.
-
-    Raises:
-        NotFound: there is no store and `create` is off; the error says how to make one.
-        StoreFailed: the store cannot be opened.
-    """
+    """Open the store for the block. `own` are options of one command only."""
     settings = settings_of(options, **own)
     file = name_of_store(settings)
     if create and settings.store is None:
@@ -235,10 +218,6 @@ def entered(
 ) -> Iterator[tuple[SessionCatalog, ContextManager]]:
     """Open the session for the block, with its store. Its events also go to the exporters of the
     settings, and its compressions to their archive.
-
-    Raises:
-        NotFound, StoreFailed: there is no such store or session.
-        InvalidConfig, ImportError: a package for an exporter or the archive is missing.
     """
     with opened(options, create=False, **own) as catalog:
         session, settings = catalog.find(options.session), catalog.settings
@@ -269,9 +248,6 @@ def context_of(
 ) -> ContextManager:
     """Open the session with its own tokenizer and tool schemas, and the policy of the settings.
     With `recall`, or if the settings say so, old turns are quoted before the newest message.
-
-    Raises:
-        InvalidConfig: there is no such tokenizer.
     """
     from compact.session.context_manager import ContextManager  # listing sessions opens no session
 

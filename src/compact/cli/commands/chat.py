@@ -92,12 +92,7 @@ def chat(
 
 
 def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> str | None:
-    """Run the chat program. Returns the id of the session, if it was kept.
-
-    Raises:
-        Stop: stdin or stdout is no terminal.
-        NotFound: there is no session to continue.
-    """
+    """Run the chat program. Returns the id of the session, if it was kept."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise Stop("chat needs a terminal; `show` and `sessions` work without one")
     from compact.tui.app import ChatApp  # its package may be missing
@@ -109,11 +104,7 @@ def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) 
 
 
 def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -> ChatSetup:
-    """The setup of the chat program.
-
-    Raises:
-        NotFound: there is no session to continue.
-    """
+    """The setup of the chat program."""
     from compact.tui.opening import ChatSetup
 
     scope = catalog.scope or DEFAULT_SCOPE

@@ -67,11 +67,7 @@ def demo(
 
 
 def _save(file: str, data: bytes) -> Report:
-    """Write the sample, but never over another file.
-
-    Raises:
-        Stop: there is a file of that name which holds something else.
-    """
+    """Write the sample, but never over another file."""
     output.check_name("--save", file)
     start = output.beginning_of(file, len(data) + 1)
     if start and start != data:

@@ -188,11 +188,7 @@ def vocabularies() -> Iterator[Finding]:
 
 
 def model(settings: CompactConfig) -> Iterator[Finding]:
-    """Findings on the model of the settings, and on unknown fields in the file of models.
-
-    Raises:
-        InvalidConfig: an entry of that file is wrong.
-    """
+    """Findings on the model of the settings, and on unknown fields in the file of models."""
     book, key = settings.book(), settings.model
     if book.passed_over:
         fields = ", ".join(
@@ -230,11 +226,7 @@ def model(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def trigger(settings: CompactConfig) -> Iterator[Finding]:
-    """Findings on whether a session with these settings is compressed before it overflows.
-
-    Raises:
-        InvalidConfig: a setting is wrong.
-    """
+    """Findings on whether a session with these settings is compressed before it overflows."""
     window, state = settings.window(), "ok"
     if window is None:
         known = settings.model_dump(include=set(ContextWindow.model_fields))

@@ -133,12 +133,7 @@ def _message(ctx: ContextManager, place: int, state: str) -> str:
 
 
 def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[Goal] | None:
-    """The new goals; None without an option about goals.
-
-    Raises:
-        Stop: a goal is empty.
-        NotFound: there is no such goal.
-    """
+    """The new goals; None without an option about goals."""
     if not (options.goal or options.done or options.drop):
         return None
     if not all(text.strip() for text in options.goal or ()):

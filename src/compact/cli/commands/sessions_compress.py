@@ -143,11 +143,6 @@ def _checkpoint_lines(made: Sequence[Checkpoint]) -> Iterator[Part]:
 def _edit(ctx: ContextManager, proposal: CompressionProposal) -> Plan | None:
     """Put the proposal in force with the edited summaries; None if the person refused. A summary
     that cannot be used is edited again, with the reason, until it can or stays unchanged.
-
-    Raises:
-        SummaryRejected, InvalidArgument: a summary cannot be used and was not changed.
-        Superseded: the session changed meanwhile.
-        Stop: there is no editor, or it failed.
     """
     shown, why = "\n".join(map(_summary, proposal.checkpoints)), ""
     while True:
@@ -186,11 +181,7 @@ def _texts(text: str) -> dict[str, str]:
 
 
 def _in_editor(text: str) -> str:
-    """The text after editing. The file is readable only for the user and removed afterwards.
-
-    Raises:
-        Stop: there is no editor, or it failed.
-    """
+    """The text after editing. The file is readable only for the user and removed afterwards."""
     default = "notepad" if os.name == "nt" else "vi"
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or default
     handle, name = tempfile.mkstemp(prefix="compact-review-", suffix=".md")

@@ -105,10 +105,6 @@ def _session_data(catalog: SessionCatalog, session: Session, *, verbatim: bool) 
 def _replay_data(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
     """The data of a file, as if the conversation had been held in that window: compressed by
     extraction wherever that was due. Nothing is stored.
-
-    Raises:
-        InvalidTranscript: the file is unknown or broken.
-        CannotFit: a message fits in no prompt of that window.
     """
     settings, file = settings_of(options), options.session
     transcript = wiring.read_transcript(file)
@@ -140,9 +136,6 @@ def replay(
 ) -> None:
     """Add the messages to an empty session one by one, with a prompt before each answer, as if a
     model with that window had been asked.
-
-    Raises:
-        CannotFit: a prompt could not be made to fit; the messages before it stay.
     """
     pinned = frozenset(pins)
     for number, message in enumerate(messages):
