@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from compact.cli import progress, render, settings, words
 from compact.cli.errors import Stop
 from compact.cli.jobs import positions_of
-from compact.cli.parts import OTHER, PARTS
+from compact.cli.render import OTHER, PARTS
 from compact.config import CompactConfig
 from compact.messages.events import ModelAskedAgain, ModelReplaced, StageStarted, SummaryReplaced
 from compact.messages.messages import Message, Text, Thinking, ToolCall, ToolResult

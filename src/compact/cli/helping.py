@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 from compact.cli.words import HEADING, NAME, painted, wants_colour
 
-LISTS = ("Arguments:", "Options:", "Commands:")
-"""Headings of the help sections that have two columns."""
 GONE: Mapping[str, str] = {
     "branch": "ContextManager.branch(at=N)",
     "checkpoints": "compactctl show SESSION checkpoints",
@@ -114,22 +113,6 @@ def _help_text(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
     if not wants_colour(sys.stdout):
         return text
     ctx.color = True  # otherwise Typer removes the colours again when it prints to a pipe
-    return "\n".join(_coloured(text))
-
-
-def _coloured(text: str) -> Iterator[str]:
-    in_list = False
-    for line in text.split("\n"):
-        words = line.strip()
-        if not line.startswith(" "):
-            in_list = words in LISTS
-            head, colon, rest = line.partition(":")
-            yield f"{painted(head + colon, HEADING)}{rest}" if colon else line
-        elif words == "Examples:":
-            yield painted(line, HEADING)
-        elif words.startswith("compactctl ") or (in_list and not line.startswith("   ")):
-            first, gap, rest = words.partition("  ")
-            indent = line[: len(line) - len(line.lstrip())]
-            yield f"{indent}{painted(first, NAME)}{gap}{rest}"
-        else:
-            yield line
+    text = re.sub(r"^(\w+:)|^ +Examples:$", lambda m: painted(m[0], HEADING), text, flags=re.M)
+    name = r"(?<=^  )\S.*?(?=  )|(?<=^    )compactctl .*"  # a row of two columns, or an example
+    return re.sub(name, lambda m: painted(m[0], NAME), text, flags=re.M)

@@ -16,8 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from compact.cli.parts import Report
-from compact.cli.render import print_report
+from compact.cli.render import Report, print_report
 from compact.cli.words import COLOUR, When
 from compact.messages.sizes import size_in
 
@@ -33,9 +32,7 @@ LARGEST = 1_000_000_000
 
 
 def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -> int:
-    """Parse a number such as `8_000`, `8,000`, `8k` or `1.5m`. A default is already a number and is
-    returned unchanged.
-    """
+    """Parse a number such as `8_000`, `8,000`, `8k` or `1.5m`. A default is one already."""
     number = size_in(str(text))
     if number is not None and least <= number <= LARGEST:
         return number
@@ -76,6 +73,11 @@ def number_option(help: str, parser: Callable[[str], object] = whole_number) -> 
     return typer.Option(parser=parser, metavar="N", help=help)
 
 
+def day_option(help: str) -> Any:  # noqa: ANN401
+    """Define an option with a day."""
+    return typer.Option(parser=day, metavar="DAY", help=help)
+
+
 def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401
     """Define an option with a text."""
     return typer.Option(metavar=metavar, help=help)
@@ -86,11 +88,7 @@ def flag(name: str, help: str) -> Any:  # noqa: ANN401
     return typer.Option(name, help=help)
 
 
-def argument(
-    metavar: str,
-    help: str,
-    completed: Callable[[typer.Context, str], list[str]] | None = None,
-) -> Any:  # noqa: ANN401
+def argument(metavar: str, help: str, completed: Callable[..., Any] | None = None) -> Any:  # noqa: ANN401
     """Define a positional argument; `completed` gives completions for a shell."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=completed)
 
@@ -101,15 +99,16 @@ Json = Annotated[bool, flag("--json", "Print JSON instead, for machines.")]
 Most = Annotated[int, number_option("How many to show.", count)]
 Store = Annotated[
     str | None,
-    text_option(
-        "FILE",
-        "The file that holds the sessions. Default: the setting `store`, else "
-        ".compact/sessions.db in this folder.",
-    ),
+    text_option("FILE", "The file of the sessions. Default: `store`, else .compact/sessions.db."),
 ]
-Keep = Annotated[
+Keep = Annotated[str | None, text_option("TEXT", "What else a summarizing model should keep.")]
+Summarizer = Annotated[
     str | None,
-    text_option("TEXT", "What else a summarizing model should keep, in your words."),
+    text_option("KEY", "Who writes summaries: a model, extractive or off. Default: the settings'."),
+]
+Tokenizer = Annotated[
+    str | None,
+    text_option("NAME", "o200k, cl100k (exact), claude, chars (estimates). Default: the model's."),
 ]
 Out = Annotated[
     str | None,
@@ -126,11 +125,7 @@ class JsonOptions:
 
     json: Json = False
     color: Annotated[
-        When,
-        typer.Option(
-            help="When to use colours: auto (on a terminal; NO_COLOR and FORCE_COLOR are heard), "
-            "always (for less -R), or never.",
-        ),
+        When, typer.Option(help="Colours: auto (on a terminal), always (for less -R), or never.")
     ] = "auto"
 
 
@@ -147,20 +142,9 @@ class CountOptions(SettingsOptions):
 
     model: Annotated[
         str | None,
-        text_option(
-            "KEY",
-            "The model to fit for, such as gpt-4o or ollama:qwen3:8b; gives the window and the "
-            "tokenizer. Default: from the settings.",
-        ),
+        text_option("KEY", "The model to fit for, such as gpt-4o. Default: the settings'."),
     ] = None
-    tokenizer: Annotated[
-        str | None,
-        text_option(
-            "NAME",
-            "o200k or cl100k (exact), claude or chars (estimates). Default: the model's, "
-            "else o200k for chat completions and claude for Anthropic messages.",
-        ),
-    ] = None
+    tokenizer: Tokenizer = None
 
 
 # --- from options to a command --------------------------------------------------------------------

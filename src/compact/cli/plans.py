@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, get_args
 
 from compact.cli.jobs import Job
-from compact.cli.parts import Bar, Cell, Shown, Styled, Table
+from compact.cli.render import Bar, Cell, Shown, Styled, Table
 from compact.cli.views import tokens_by_part
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.engine.plan import Fate, Plan, RungName

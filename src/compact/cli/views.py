@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from compact.cli.parts import PARTS, Shown, Styled, Table
+from compact.cli.render import PARTS, Shown, Styled, Table
 from compact.cli.words import counted, one_line, whole
 from compact.messages.context import render_text
 from compact.messages.messages import Message

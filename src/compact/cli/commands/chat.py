@@ -13,7 +13,7 @@ from compact import wiring
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
 from compact.cli.options import argument, command, flag, number_option, text_option
-from compact.cli.parts import Aside, Report
+from compact.cli.render import Aside, Report
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.words import counted, whole
 from compact.errors import NotFound

@@ -10,8 +10,8 @@ from compact.cli import output
 from compact.cli.errors import Stop
 from compact.cli.jobs import Job, plan_of
 from compact.cli.options import CountOptions, command, number_option, text_option
-from compact.cli.parts import Aside, Report, Styled
 from compact.cli.plans import plan_json, plan_parts
+from compact.cli.render import Aside, Report, Styled
 from compact.cli.settings import settings_of
 
 SAMPLE = "harbour.jsonl"

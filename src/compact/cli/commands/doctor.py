@@ -16,8 +16,8 @@ import compact
 from compact import wiring
 from compact.cli.errors import BAD_INPUT, without_secrets
 from compact.cli.options import CountOptions, Store, command, flag, number_option
-from compact.cli.parts import Report, Styled, Table
 from compact.cli.progress import Progress
+from compact.cli.render import Report, Styled, Table
 from compact.cli.settings import name_of_store, settings_of
 from compact.cli.views import runs_of
 from compact.cli.words import counted, one_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.cli.options import argument, command, number_option, position
-from compact.cli.parts import Report
+from compact.cli.render import Report
 from compact.cli.stores import OpenOptions, entered, message_meant, one_of
 from compact.cli.views import messages_json, messages_parts
 from compact.cli.words import counted

@@ -10,7 +10,7 @@ import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import command, text_option
-from compact.cli.parts import Report
+from compact.cli.render import Report
 from compact.cli.stores import OpenOptions, entered, memory_of, message_meant, one_of
 from compact.cli.words import one_line
 from compact.messages.goals import Goal, GoalStatus

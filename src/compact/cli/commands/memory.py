@@ -12,9 +12,8 @@ import typer
 
 from compact.cli.errors import BAD_INPUT, Stop
 from compact.cli.options import JsonOptions, argument, command, day, flag, text_option
-from compact.cli.parts import Aside, Part, Report, Styled, Table
 from compact.cli.progress import Progress, counting, share_done
-from compact.cli.render import print_part
+from compact.cli.render import Aside, Part, Report, Styled, Table, print_part
 from compact.cli.stores import OneSessionOptions, SessionCatalog, StoreOptions, memory_of, opened
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import counted, visible, whole

@@ -19,8 +19,8 @@ from compact import wiring
 from compact.cli.errors import Stop, say
 from compact.cli.interrupts import INTERRUPTED
 from compact.cli.options import CountOptions, argument, command, flag
-from compact.cli.parts import Aside, Cell, Part, Report, Styled, Table
 from compact.cli.progress import Progress
+from compact.cli.render import Aside, Cell, Part, Report, Styled, Table
 from compact.cli.settings import name_of_store, settings_of
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.words import LONGEST_LINE, counted, one_line, whole

@@ -10,8 +10,8 @@ from typing import Annotated, cast
 import typer
 
 from compact.cli.options import FOUND, Most, argument, command, day, flag, text_option
-from compact.cli.parts import Aside, Part, Report, Styled, Table
 from compact.cli.progress import Progress, counting
+from compact.cli.render import Aside, Part, Report, Styled, Table
 from compact.cli.stores import StoreOptions, memory_of, opened
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import one_line, whole

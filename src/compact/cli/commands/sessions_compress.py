@@ -17,10 +17,9 @@ import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import Keep, command, flag, quoted, text_option
-from compact.cli.parts import Aside, Part, Report
 from compact.cli.plans import result_line, rung_parts
 from compact.cli.progress import Progress
-from compact.cli.render import print_part
+from compact.cli.render import Aside, Part, Report, print_part
 from compact.cli.stores import OpenOptions, entered
 from compact.cli.views import checkpoint_json, standing_json, standing_line
 from compact.cli.words import counted

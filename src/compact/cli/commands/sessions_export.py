@@ -9,8 +9,8 @@ import typer
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
 from compact.cli.options import Out, command, flag, text_option
-from compact.cli.parts import Aside, Report, Styled
 from compact.cli.progress import Progress
+from compact.cli.render import Aside, Report, Styled
 from compact.cli.stores import OneSessionOptions, SessionCatalog, opened
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.exchange import exporting

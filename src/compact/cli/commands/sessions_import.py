@@ -14,8 +14,8 @@ from compact.cli import session_markdown
 from compact.cli.errors import Stop
 from compact.cli.jobs import ReadOptions, bytes_of, transcript_of
 from compact.cli.options import CountOptions, argument, command, text_option
-from compact.cli.parts import Aside, Data, Report, Styled
 from compact.cli.progress import Progress
+from compact.cli.render import Aside, Data, Report, Styled
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.views import session_json
 from compact.cli.words import LONGEST_LINE, counted, one_line

@@ -19,7 +19,7 @@ from compact.cli.options import (
     position,
     text_option,
 )
-from compact.cli.parts import Aside, Bar, Data, Report, Shown, Styled, Table
+from compact.cli.render import Aside, Bar, Data, Report, Shown, Styled, Table
 from compact.cli.settings import check_choice
 from compact.cli.stores import OpenOptions, SessionCatalog, context_of, one_of, opened
 from compact.cli.views import (

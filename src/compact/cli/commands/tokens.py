@@ -9,9 +9,9 @@ from typing import Any
 from compact import wiring
 from compact.cli.jobs import FileOptions, job_of
 from compact.cli.options import command
-from compact.cli.parts import Report, Styled, Table
 from compact.cli.plans import source_json, source_parts
 from compact.cli.progress import Progress
+from compact.cli.render import Report, Styled, Table
 from compact.cli.words import counted, one_line
 from compact.messages.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter, image_tokens

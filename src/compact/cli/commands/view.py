@@ -13,8 +13,8 @@ from compact.cli import output, stores
 from compact.cli.errors import Stop
 from compact.cli.options import command, flag
 from compact.cli.pages import page, session_data
-from compact.cli.parts import Aside, Report
 from compact.cli.progress import Progress, counting
+from compact.cli.render import Aside, Report
 from compact.cli.settings import settings_of
 from compact.cli.stores import OpenOptions, SessionCatalog
 from compact.cli.words import counted
