@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "search": "Search all sessions for what answers a question.",
     "recall": "Search one session's whole history by words.",
     "expand": "Show the originals behind a checkpoint or a message.",
-    "mark": "Say of a session: title, mode, pins, goals, importance.",
+    "mark": "Set a session's title, mode, pins, goals, importance.",
     "undo": "Undo the last compression, or go back to a snapshot.",
     "sessions list": "List the sessions, the newest last.",
     "sessions import": "Import a conversation from a file as a new session.",

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compact import wiring
-from compact.cli.options import SettingsOptions, Store, argument, number_option, text_option
+from compact.cli.options import (
+    SettingsOptions,
+    Store,
+    Tokenizer,
+    argument,
+    number_option,
+    text_option,
+)
 from compact.cli.settings import name_of_store, settings_of
 from compact.config import CompactConfig, did_you_mean
 from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
     from compact.session.context_manager import ContextManager
 
 _NUMBER = regex(r"-?[0-9]{1,18}")
-MOST_NAMED = 5
-"""How many ids an error lists at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +45,7 @@ class StoreOptions(SettingsOptions):
     store: Store = None
     scope: Annotated[
         str | None,
-        text_option(
-            "NAME",
-            "Whose sessions: a user, tenant or project. Default: default; lists show all.",
-        ),
+        text_option("NAME", "Whose sessions: a user, tenant or project. Default: default."),
     ] = None
 
 
@@ -74,15 +76,9 @@ class OpenOptions(OneSessionOptions):
     """Options of commands that open a session."""
 
     window: Annotated[
-        int | None,
-        number_option(
-            "The model's window in tokens. Default: from the settings, else the last one used "
-            "with the session."
-        ),
+        int | None, number_option("The model's window. Default: the settings', else the last one.")
     ] = None
-    tokenizer: Annotated[
-        str | None, text_option("NAME", "The tokenizer. Default: the session's own.")
-    ] = None
+    tokenizer: Tokenizer = None
 
 
 @dataclass(frozen=True)
@@ -120,9 +116,8 @@ class SessionCatalog:
         except NotFound as error:
             if self.scope or len(ids) == len(self.sessions()):
                 raise
-            other = next((s.scope for s in self.sessions() if s.id == name), None)
-            where = "NAME" if other is None else other
-            raise NotFound(f"{error}; to look in another scope: --scope {where}") from None
+            other = next((s.scope for s in self.sessions() if s.id == name), "NAME")
+            raise NotFound(f"{error}; to look in another scope: --scope {other}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
         """Return a branch of the session; without a name, the open one."""
@@ -131,10 +126,6 @@ class SessionCatalog:
         ids = [branch.id for branch in self.store.branches(session.id)]
         where = f"session {session.id!r}"
         return self.store.branch(one_of(name, ids, what="branch", where=where))
-
-    def window_of(self, session: Session) -> int:
-        """Return a session's window: that of `known_window_of`, else the default."""
-        return self.known_window_of(session) or DEFAULT_WINDOW
 
     def known_window_of(self, session: Session) -> int | None:
         """Return the window from the settings, else the session's last window, else its model's
@@ -158,15 +149,14 @@ def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
     if len(near) == 1:
         return near[0]
     if near:
-        names = ", ".join(repr(each) for each in near[:MOST_NAMED])
-        more = f" and {len(near) - MOST_NAMED} more" if len(near) > MOST_NAMED else ""
-        raise NotFound(f"{len(near)} {what} ids begin with {name!r}: {names}{more}")
+        raise NotFound(f"{len(near)} {what} ids begin with {name!r}: {_some(near)}")
     hint = did_you_mean(name, known)
-    if not hint:
-        names = ", ".join(repr(each) for each in known[:MOST_NAMED])
-        hint = f"; there are {names}" if names else "; there is none at all"
-        hint += " …" if len(known) > MOST_NAMED else ""
+    hint = hint or (f"; there are {_some(known)}" if known else "; there is none at all")
     raise NotFound(f"no {what} {name!r} in {where}{hint}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (" …" if len(names) > 5 else "")
 
 
 def message_meant(ctx: ContextManager, name: str) -> str:
@@ -259,7 +249,7 @@ def context_of(
         tokenizer = wiring.token_counter_of(settings, session.wire).estimator.name
     tools = session.metadata.get("tools")
     return ContextManager(
-        window=window or catalog.window_of(session),
+        window=window or catalog.known_window_of(session) or DEFAULT_WINDOW,
         store=catalog.store,
         session_id=session.id,
         scope=session.scope,

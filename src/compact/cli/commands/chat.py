@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 from compact import wiring
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
-from compact.cli.options import argument, command, flag, number_option, text_option
+from compact.cli.options import (
+    Summarizer,
+    Tokenizer,
+    argument,
+    command,
+    flag,
+    number_option,
+    text_option,
+)
 from compact.cli.render import Aside, Report
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.words import counted, whole
@@ -37,23 +45,12 @@ class ChatOptions(StoreOptions):
         text_option(
             "KEY",
             "The model to talk to, such as ollama:qwen3:8b; echo:4k answers offline. Default: the "
-            "session's last one, else from the settings, else Ollama's on this machine.",
+            "session's last one, else the settings', else one of Ollama's here.",
         ),
     ] = None
-    window: Annotated[
-        int | None, number_option("The window in tokens. Default: the model's own.")
-    ] = None
-    tokenizer: Annotated[
-        str | None, text_option("NAME", "The tokenizer. Default: the model's.")
-    ] = None
-    summarizer: Annotated[
-        str | None,
-        text_option(
-            "KEY",
-            "Who writes summaries: a model, extractive (needs none), or off. Default: from the "
-            "settings.",
-        ),
-    ] = None
+    window: Annotated[int | None, number_option("The window. Default: the model's own.")] = None
+    tokenizer: Tokenizer = None
+    summarizer: Summarizer = None
 
 
 @command

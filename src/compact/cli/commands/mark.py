@@ -67,7 +67,7 @@ class MarkOptions(OpenOptions):
 
 @command
 def mark(options: MarkOptions) -> Report:
-    """Say something of a session: its title, mode, pins and goals, and whether it is important.
+    """Set a session's title, tags, mode, pins and goals, and whether it is important.
 
     A message is named by its number from 0 (negative from the end) or its id, a goal by its id or a
     unique prefix of it. A goal that is reached or given up leaves the prompts and stays in the

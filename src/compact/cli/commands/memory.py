@@ -11,17 +11,17 @@ from typing import Annotated
 import typer
 
 from compact.cli.errors import BAD_INPUT, Stop
-from compact.cli.options import JsonOptions, argument, command, day, flag, text_option
+from compact.cli.options import JsonOptions, argument, command, day_option, flag, text_option
 from compact.cli.progress import Progress, counting, share_done
-from compact.cli.render import Aside, Part, Report, Styled, Table, print_part
+from compact.cli.render import Aside, Report, Styled, Table, print_part
 from compact.cli.stores import OneSessionOptions, SessionCatalog, StoreOptions, memory_of, opened
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import counted, visible, whole
 from compact.memory.backup import restore_backup
 from compact.memory.memory_manager import MemoryStatus
 from compact.messages.sessions import Session
-from compact.store.reports import BackupReport, ForgottenReport
-from compact.text.digests import AgeingReport, AgeingRow
+from compact.store.reports import BackupReport
+from compact.text.digests import AgeingRow
 
 
 @command
@@ -40,7 +40,7 @@ def memory_status(options: StoreOptions) -> Report:
     archives = [session.model_dump(mode="json") for session in archived]
     yield {**status.model_dump(mode="json"), "archives": archives}
     yield Styled(f"scope {status.scope}: {counted(status.sessions, 'session')}", "bold")
-    yield Table(("what", ""), [list(row) for row in _rows(status)], right=())
+    yield Table(("what", ""), list(_rows(status)))
     if archived:
         yield ""
         yield archived_table(archived)
@@ -60,17 +60,10 @@ def _rows(status: MemoryStatus) -> Iterator[tuple[str, str]]:
     if status.file_bytes is not None:
         yield "database", f"{status.file_bytes:,} bytes"
     yield "not indexed yet", f"{status.unindexed:,} messages"
-    if status.embedder is None:
-        yield "by meaning", "no embedder (setting embedder)"
-    elif status.embedder_failed:
-        yield "by meaning", f"not now: {status.embedder_failed}"
-    else:
-        missing = f"{status.unembedded or 0:,} messages not embedded yet"
-        yield "by meaning", f"{status.embedder}, {missing}"
-
-
-COLUMNS = ("session", "days", "level", "due", "done", "tokens", "after", "bytes", "why")
-DRY_COLUMNS = ("session", "days", "level", "due", "to do", "tokens", "about", "bytes", "why")
+    meaning = f"{status.embedder}, {status.unembedded or 0:,} messages not embedded yet"
+    if status.embedder_failed:
+        meaning = f"not now: {status.embedder_failed}"
+    yield "by meaning", meaning if status.embedder else "no embedder (setting embedder)"
 
 
 @command
@@ -79,8 +72,7 @@ def memory_age(
     *,
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False,
     now: Annotated[
-        datetime | None,
-        typer.Option(parser=day, metavar="DAY", help="As if it were this day, such as 2026-05-17."),
+        datetime | None, day_option("As if it were this day, such as 2026-05-17.")
     ] = None,
 ) -> Report:
     """Write the digests that the sessions' ages ask for, archive the oldest, and embed.
@@ -94,10 +86,7 @@ def memory_age(
       compactctl memory age --dry-run
       COMPACT_EMBEDDER=minilm compactctl memory age --json
     """
-    with (
-        opened(options) as catalog,
-        Progress("Ageing") as progress,
-    ):
+    with opened(options) as catalog, Progress("Ageing") as progress:
         memory = memory_of(catalog)
         callback = counting(progress, "Ageing", "sessions")
         report = memory.age(now, dry_run=dry_run, progress=callback)
@@ -111,38 +100,25 @@ def memory_age(
     if not report.rows:
         yield Aside(f"{file}: no sessions in scope {scope!r}")
         return
-    yield from _report(report)
-
-
-def _report(report: AgeingReport) -> Iterator[Part]:
-    verb = "would be written" if report.dry_run else "written"
-    line = f"{counted(report.written, 'digest')} {verb}"
-    if report.archive is not None:
-        moved = report.archive
+    line = f"{counted(report.written, 'digest')} {'would be ' * dry_run}written"
+    if moved := report.archive:
         freed = max(0, moved.bytes_before - moved.bytes_after)
         line += f"; {counted(len(moved.archived), 'session')} archived, {freed:,} bytes freed"
     elif report.freed_when_archived:
         line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
     yield Styled(f"{line}.", "bold")
-    right = ("days", "tokens", "after", "about", "bytes")
-    columns = DRY_COLUMNS if report.dry_run else COLUMNS
+    done, after = ("to do", "about") if dry_run else ("done", "after")
+    columns = ("session", "days", "level", "due", done, "tokens", after, "bytes", "why")
+    right = ("days", "tokens", after, "bytes")
     yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
-    for name, why in (report.archive.failed if report.archive else {}).items():
+    for name, why in (moved.failed if moved else {}).items():
         yield Aside(f"{name}: {why}")
 
 
 def _row(row: AgeingRow) -> list[str | int | None]:
-    return [
-        whole(row.session_id),
-        row.age_days,
-        row.now.replace("_", " "),
-        row.due.replace("_", " "),
-        row.action,
-        f"{row.tokens_before:,}" if row.tokens_before is not None else None,
-        f"{row.tokens_after:,}" if row.tokens_after is not None else None,
-        f"{row.bytes_originals:,}",
-        row.why or None,
-    ]
+    levels = [level.replace("_", " ") for level in (row.now, row.due)]
+    sizes = [row.tokens_before, row.tokens_after, row.bytes_originals]
+    return [whole(row.session_id), row.age_days, *levels, row.action, *sizes, row.why or None]
 
 
 @command
@@ -151,10 +127,7 @@ def memory_archive(
     *,
     session: Annotated[list[str] | None, argument("[SESSION...]", "Only these sessions.")] = None,
     older_than: Annotated[
-        int,
-        typer.Option(
-            "--older-than", metavar="DAYS", min=0, help="Those without a new message for so long."
-        ),
+        int, typer.Option(metavar="DAYS", min=0, help="Those without a new message for so long.")
     ] = 90,
 ) -> Report:
     """Move old sessions into files, out of the database.
@@ -168,18 +141,15 @@ def memory_archive(
       compactctl memory archive harbour
       compactctl memory archive --older-than 365
     """
-    with (
-        opened(options) as catalog,
-        Progress("Archiving") as progress,
-    ):
-        memory = memory_of(catalog)
+    with opened(options) as catalog, Progress("Archiving") as progress:
         ids = [catalog.find(name).id for name in session] if session else None
         callback = counting(progress, "Archiving", "sessions")
-        report = memory.archive(ids, older_than_days=older_than, progress=callback)
+        report = memory_of(catalog).archive(ids, older_than_days=older_than, progress=callback)
     yield report.model_dump(mode="json")
-    freed = report.bytes_before - report.bytes_after
-    line = f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
-    yield Styled(line, "bold")
+    freed = max(0, report.bytes_before - report.bytes_after)
+    yield Styled(
+        f"{counted(len(report.archived), 'session')} archived, {freed:,} bytes freed", "bold"
+    )
     if report.archived:
         yield archived_table(report.archived)
     if report.kept:
@@ -218,18 +188,13 @@ def memory_forget(
     counts = report.model_dump(mode="json", exclude={"session_id"})
     yield {"deleted": session.id, "messages": total, **counts, "complete": report.is_complete}
     yield Aside(f"deleted session {session.id!r}, {counted(total, 'message')}")
-    yield Aside(_removed(report))
+    rows: list[tuple[str, int]] = list(report.removed.items())
+    rows += [(f"quotes in {whole(name)}", count) for name, count in report.quoted.items()]
+    yield Aside(Table(("removed", ""), [*rows, ("left", len(report.remains))], right=("",)))
     for line in report.remains:
         yield Aside(line)
     if not report.is_complete:
         raise typer.Exit(BAD_INPUT)
-
-
-def _removed(report: ForgottenReport) -> Table:
-    rows: list[tuple[str, int]] = list(report.removed.items())
-    rows += [(f"quotes in {whole(name)}", count) for name, count in report.quoted.items()]
-    rows += [("left", len(report.remains))]
-    return Table(("removed", ""), rows, right=("",))
 
 
 def _size_of(catalog: SessionCatalog, session: Session) -> int:
@@ -270,12 +235,9 @@ def memory_backup(
     """
     if options.scope is not None:
         raise Stop("a backup holds all scopes of the store: leave --scope out")
-    with (
-        opened(options) as catalog,
-        Progress("Copying the store") as progress,
-    ):
-        memory = memory_of(catalog)
-        report = memory.backup(folder, progress=share_done(progress, "Copying the store"))
+    words = "Copying the store"
+    with opened(options) as catalog, Progress(words) as progress:
+        report = memory_of(catalog).backup(folder, progress=share_done(progress, words))
     yield report.model_dump(mode="json")
     yield _backup_line(report)
 
