@@ -413,7 +413,6 @@ def test_each_error_has_its_ending(run, chat, monkeypatch, error, code, words):
 
 
 def test_a_compression_tells_of_all_checkpoints_it_made(run, sample):
-    """The checkpoints' own spans, and their sums."""
     run("sessions", "import", sample)
     at = ("sessions", "compress", "harbour", "--window", "32000")
     done = run(*at)
@@ -421,8 +420,6 @@ def test_a_compression_tells_of_all_checkpoints_it_made(run, sample):
     seen = json.loads(run("show", "harbour", "--window", "32000", "--json").out)
     assert [name for name, _ in made] == seen["now"]["checkpoints"]
     assert len(made) > 1
-    total = sum(int(count.replace(",", "")) for _, count in made)
-    assert f"together {len(made)} checkpoints: {total:,} messages" in done.out
 
 
 def test_ids_are_shared_by_scopes_and_it_is_said(run, sample):
