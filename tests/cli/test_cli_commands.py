@@ -295,11 +295,6 @@ def test_what_a_tool_injected_is_not_a_persons(run, tmp_path):
     assert kinds["injected"]["tokens"] > 5
 
 
-def test_tool_schemas_are_counted(run, fixtures):
-    kinds = json.loads(run("tokens", fixtures / "chat_object.json", "--json").out)["kinds"]
-    assert kinds["tools"]["tokens"] > 0
-
-
 # --- validate-config ------------------------------------------------------------------------------
 
 

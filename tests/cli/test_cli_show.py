@@ -3,8 +3,6 @@ FR-10).
 """
 
 import json
-import os
-import subprocess
 
 import pytest
 
@@ -14,8 +12,6 @@ from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from tests.cli import conftest
 from tests.cli.conftest import branched, snapped
-
-unix = pytest.mark.skipif(os.name == "nt", reason="pipes are Unix's")
 
 
 @pytest.fixture
@@ -380,39 +376,6 @@ def test_an_option_of_another_part_is_not_passed_over(refused, given, reason):
 
 
 # --- pipes and poor terminals ---------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@unix
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["show", "harbour", "history", "--full"],
-        ["show", "harbour", "context", "--text"],
-        ["show", "harbour", "checkpoints"],
-        ["sessions", "list", "--json"],
-        ["sessions", "export", "harbour"],
-    ],
-    ids=" ".join,
-)
-def test_a_reader_who_left_ends_without_a_traceback(process, chat, command):
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "wb") as pipe:
-        done = process(*command, "--store", chat, stdout=pipe, stderr=subprocess.PIPE)
-    assert done.code == 141
-    assert "Traceback" not in done.err
-    assert "Exception ignored" not in done.err
-    assert done.err.count("\n") <= 1
-
-
-@pytest.mark.slow
-def test_a_terminal_without_unicode_gets_a_readable_tree(process, chat):
-    env = {"PYTHONIOENCODING": "ascii"}
-    for part in ("checkpoints", "context", "history"):
-        done = process("show", "harbour", part, "--store", chat, env=env)
-        assert (done.code, done.err) == (0, "")
-        assert done.out.isascii()
 
 
 def test_what_comes_out_of_a_context_is_recognized_as_ours(told):
