@@ -13,7 +13,7 @@ import pytest
 import compact
 from compact import plan, wiring
 from compact.cli.entry import run as run_command
-from compact.cli.helping import GONE
+from compact.cli.helping import GONE, GONE_OPTIONS
 from compact.cli.main import COMMANDS, HELP
 from compact.messages.events import STAGES
 from compact.tui.slash import NAMES
@@ -65,7 +65,7 @@ def test_a_command_that_went_says_where_it_went(run, command):
     """For one release: in one line, with exit code 2; what it names is there."""
     done = run(*command.split(), "harbour", "--json")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert f"the command {command} is gone" in done.err
+    assert f"the command {command} is gone; use instead: " in done.err
     assert command not in COMMANDS
     for named in re.findall(r"compactctl ((?:sessions |memory )?[a-z-]+)", GONE[command]):
         assert named in COMMANDS
@@ -73,6 +73,18 @@ def test_a_command_that_went_says_where_it_went(run, command):
         assert hasattr(getattr(compact, owner), method)
     for slash in re.findall(r"/(\w+) in compactctl chat", GONE[command]):
         assert slash in NAMES
+
+
+@pytest.mark.parametrize("option", GONE_OPTIONS)
+def test_an_option_that_went_says_what_to_use(run, option):
+    *command, name = option.split()
+    done = run(*command, f"{name}=8000", "harbour")
+    assert (done.code, done.out) == (2, "")
+    assert (
+        done.err
+        == f"compactctl: the option {option} is gone; use instead: {GONE_OPTIONS[option]}\n"
+    )
+    assert name not in run(*command, "--help").out
 
 
 def test_the_version_is_that_of_the_distribution(run):

@@ -41,9 +41,26 @@ GONE: Mapping[str, str] = {
 }
 """Command of 0.1 that was removed → its replacement. The next release drops this table."""
 
+GONE_OPTIONS: Mapping[str, str] = {
+    "sessions compress --review": "/review in compactctl chat",
+    "view --open": "any browser, with the file that is written",
+    "demo --max-tokens": "compactctl demo --save FILE, and compactctl compact FILE",
+    "demo --model": "compactctl demo --save FILE, and compactctl compact FILE",
+    "demo --tokenizer": "compactctl demo --save FILE, and compactctl tokens FILE",
+}
+"""Option of 0.1 that was removed → what to use instead. The next release drops this table."""
+
 
 class OneCommand(TyperCommand):
-    """A command whose help may be coloured."""
+    """A command whose help may be coloured. An option that was removed says what replaces it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own click
+        """Parse the options, after a look for removed ones."""
+        for word in args:
+            name = f"{ctx.command_path} {word.partition('=')[0]}".partition(" ")[2]
+            if name in GONE_OPTIONS:
+                raise _stop(f"the option {name} is gone; use instead: {GONE_OPTIONS[name]}")
+        return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
         """Return the text of the help."""
@@ -75,7 +92,7 @@ class CommandGroup(TyperGroup):
         name = args[0]
         path = f"{ctx.command_path} {name}".partition(" ")[2]
         if path in GONE:
-            raise _stop(f"the command {path} is gone; its place is taken by: {GONE[path]}")
+            raise _stop(f"the command {path} is gone; use instead: {GONE[path]}")
         if ctx.parent is None and name not in self.lines and os.path.isfile(name):
             file = shlex.quote(name)
             raise _stop(

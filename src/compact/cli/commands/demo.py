@@ -9,7 +9,7 @@ from compact import wiring
 from compact.cli import output
 from compact.cli.errors import Stop
 from compact.cli.jobs import Job, plan_of
-from compact.cli.options import JsonOptions, SettingsOptions, command, text_option
+from compact.cli.options import SettingsOptions, command, text_option
 from compact.cli.plans import plan_json, plan_parts
 from compact.cli.render import Aside, Report, Styled
 from compact.cli.settings import settings_of
@@ -31,7 +31,7 @@ NEXT = """Try next, with your own conversation (Claude Code, Codex CLI, ChatGPT,
 
 @command
 def demo(
-    options: JsonOptions,
+    options: SettingsOptions,
     *,
     save: Annotated[
         str | None, text_option("FILE", "Only write the sample to FILE, to try commands with.")
@@ -56,7 +56,7 @@ def demo(
         yield {"saved": save, "bytes": len(data)}
         yield Aside(f"wrote {save} ({len(data):,} bytes)")
         return
-    settings = settings_of(SettingsOptions())
+    settings = settings_of(options)
     transcript = wiring.read_transcript(SAMPLE, data=data)
     job = Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
     plan = plan_of(job, LIMIT, key=KEY)
