@@ -123,6 +123,9 @@ def test_empty_standard_input_is_refused(run):
         (["show", "harbour", "context", "--window", "100"], "--window: should be greater"),
         (["show", "harbour", "--store", ""], "--store: an empty name"),
         (["expand", "harbour", HUGE], "no message"),
+        (["sessions", "compress", "harbour", "--target-ratio=0"], "not a share above 0"),
+        (["sessions", "compress", "harbour", "--target-ratio=1.1"], "not a share above 0"),
+        (["sessions", "compress", "harbour", "--target-ratio=nan"], "not a share above 0"),
     ],
 )
 def test_bad_usage_gets_one_line_that_says_what_to_do(run, sample, chat, arguments, reason):

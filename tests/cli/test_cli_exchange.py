@@ -78,19 +78,6 @@ def test_only_import_makes_a_store_and_says_where(run, sample, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_imported_is_compressed_as_if_it_had_been_lived(run, sample):
-    """Checkpoints of several levels, which a review shows (US-2)."""
-    run("sessions", "import", sample)
-    assert run("sessions", "compress", "harbour", "--window", "8000").code == 0
-    told = json.loads(run("show", "harbour", "checkpoints", "--window", "8000", "--json").out)
-    found = told["checkpoints"]
-    assert [each["level"] for each in found] == ["merged", "compact", "moderate", "detailed"]
-    assert sum(each["tokens"] for each in found) < 0.2 * 8_000
-    shown = run("show", "harbour", "checkpoints", "--window", "8000").out
-    assert all(each["id"] in shown for each in found)
-
-
-@pytest.mark.slow
 @unix
 def test_a_store_is_for_its_owner_only(run, sample, tmp_path):
     """And nobody commits it by mistake; a folder that is there stays as it is."""

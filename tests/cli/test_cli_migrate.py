@@ -234,15 +234,6 @@ def test_before_the_first_change_the_store_is_backed_up(run, tmp_path):
     assert (row["path"], len(row["sha256"])) == (str(tmp_path / "b.jsonl"), 64)
 
 
-def test_scopes_are_kept_apart(run, tmp_path):
-    path = chat(tmp_path / "a.jsonl", "One.")
-    run("migrate", path)
-    done = run("migrate", path, "--scope", "hers", "--json")
-    assert outcomes(done) == {("a.jsonl", 1): "new"}
-    with SQLiteManager(STORE) as store:
-        assert len(store.sessions(scope="hers")) == len(store.sessions(scope="default")) == 1
-
-
 def test_a_session_that_is_read_back_otherwise_is_not_kept(tmp_path, monkeypatch):
     path = chat(tmp_path / "a.jsonl", "One.", "Two.")
     with SQLiteManager(tmp_path / "s.db") as store:

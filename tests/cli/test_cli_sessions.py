@@ -260,21 +260,6 @@ def test_a_session_is_compressed_by_hand_and_can_be_taken_back(run, chat):
     assert after["now"] == before["now"]
 
 
-@pytest.mark.parametrize("ratio", ["0", "1.1", "-1", "nan"])
-def test_a_share_that_is_none_is_refused(run, chat, ratio):
-    refused(run("sessions", "compress", "harbour", "--store", chat, f"--target-ratio={ratio}"),
-            "not a share above 0")  # fmt: skip
-
-
-def test_what_cannot_fit_ends_with_1(run, tmp_path):
-    """FR-3."""
-    with ContextManager(window=8_192, store=tmp_path / "s.db", session_id="a") as ctx:
-        ctx.add_message(role="system", content="Rules. " * 2_000)
-        ctx.add_message(role="user", content="hi")
-    done = run("sessions", "compress", "a", "--store", "s.db", "--window", "1000")
-    assert refused(done, "cannot fit", "system prompt", code=1)
-
-
 # --- delete ---------------------------------------------------------------------------------------
 
 

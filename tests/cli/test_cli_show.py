@@ -7,7 +7,6 @@ import json
 import pytest
 
 from compact import ContextManager, wiring
-from compact.messages.checkpoints import is_checkpoint_text
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from tests.cli import conftest
@@ -376,12 +375,6 @@ def test_an_option_of_another_part_is_not_passed_over(refused, given, reason):
 
 
 # --- pipes and poor terminals ---------------------------------------------------------------------
-
-
-def test_what_comes_out_of_a_context_is_recognized_as_ours(told):
-    """K-6: the text of a checkpoint is never taken for a person's when it comes back."""
-    texts = [m["content"] for m in told("show", "context")["messages"] if m["role"] == "user"]
-    assert any(isinstance(text, str) and is_checkpoint_text(text) for text in texts)
 
 
 def test_context_counts_messages_as_history_does(run, chat):

@@ -118,10 +118,10 @@ def installed() -> Iterator[Finding]:
     yield from _other_compact()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
-    needed = (own and requires("compactctl")) or ()
-    # extras share packages: the first row of one counts
-    by_name = {re.split(r"[^\w-]", each)[0]: each for each in reversed(needed)}
-    for name, requirement in reversed(by_name.items()):
+    by_name: dict[str, str] = {}
+    for requirement in (own and requires("compactctl")) or ():  # extras share some packages
+        by_name.setdefault(re.split(r"[^\w-]", requirement)[0], requirement)
+    for name, requirement in by_name.items():
         if installed_version := _version(name) or _version(INSTEAD.get(name, name)):
             yield Finding(name, "ok", installed_version)
         elif extra := requirement.partition("extra == ")[2].strip("\"')"):

@@ -17,11 +17,7 @@ def expand(
     *,
     id: Annotated[
         str,
-        argument(
-            "ID",
-            "A checkpoint (ck-…, or a unique prefix), a message's id or number (negative from the "
-            "end), or a tool call.",
-        ),
+        argument("ID", "A checkpoint (ck-…, or a prefix), a message (id or number), or a call."),
     ],
     max_tokens: Annotated[int | None, number_option("The most tokens to show.")] = None,
     start: Annotated[

@@ -13,7 +13,7 @@ from compact.cli.options import command, text_option
 from compact.cli.render import Report
 from compact.cli.stores import OpenOptions, entered, memory_of, message_meant, one_of
 from compact.cli.words import one_line
-from compact.messages.goals import Goal, GoalStatus
+from compact.messages.goals import Goal
 from compact.session.context_manager import ContextManager
 
 NEWEST = "newest"
@@ -40,11 +40,7 @@ class MarkOptions(OpenOptions):
     tag: Annotated[list[str] | None, _repeated("TAG", "Tags in place of its own.")] = None
     mode: Annotated[
         str | None,
-        text_option(
-            "MODE",
-            "What it is used for, which shapes what summaries keep: assistant, developer, "
-            "planning, debugger or user.",
-        ),
+        text_option("MODE", "assistant, developer, planning, debugger or user: what it is for."),
     ] = None
     pin: Annotated[
         list[str] | None, _repeated("MESSAGE", "Keep this message word for word in every prompt.")
@@ -52,11 +48,7 @@ class MarkOptions(OpenOptions):
     unpin: Annotated[list[str] | None, _repeated("MESSAGE", "Let it be shortened again.")] = None
     put_aside: Annotated[
         list[str] | None,
-        _repeated(
-            "MESSAGE",
-            f"Show models only head and tail of a message that fits in no window; {NEWEST}: your "
-            "newest one. The whole stays for recall and expand.",
-        ),
+        _repeated("MESSAGE", f"Show models only its head and tail; {NEWEST}: your newest one."),
     ] = None
     goal: Annotated[
         list[str] | None, _repeated("TEXT", "Add a goal: it is in every prompt, word for word.")
@@ -138,14 +130,9 @@ def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[G
         return None
     if not all(text.strip() for text in options.goal or ()):
         raise Stop("--goal: the goal is empty")
-    ended: dict[str, GoalStatus] = {}
-    ways: tuple[tuple[list[str] | None, GoalStatus], ...] = (
-        (options.done, "done"),
-        (options.drop, "dropped"),
-    )
     ids = [goal.id for goal in goals]
-    for names, status in ways:
-        for name in names or ():
-            ended[one_of(name, ids, what="goal", where=where)] = status
+    named = [(name, "done") for name in options.done or ()]
+    named += [(name, "dropped") for name in options.drop or ()]
+    ended = {one_of(name, ids, what="goal", where=where): status for name, status in named}
     current = [g.model_copy(update={"status": ended[g.id]}) if g.id in ended else g for g in goals]
     return [*current, *(Goal(text=text.strip()) for text in options.goal or ())]
