@@ -108,7 +108,10 @@ Summarizer = Annotated[
 ]
 Tokenizer = Annotated[
     str | None,
-    text_option("NAME", "o200k, cl100k (exact), claude, chars (estimates). Default: the model's."),
+    text_option(
+        "NAME",
+        "o200k or cl100k (exact), claude or chars (estimates). Default: the session's or model's.",
+    ),
 ]
 Out = Annotated[
     str | None,

@@ -45,7 +45,9 @@ class StoreOptions(SettingsOptions):
     store: Store = None
     scope: Annotated[
         str | None,
-        text_option("NAME", "Whose sessions: a user, tenant or project. Default: default."),
+        text_option(
+            "NAME", "Whose sessions: a user, tenant or project. Default: default; lists show all."
+        ),
     ] = None
 
 

@@ -197,7 +197,8 @@ def _goals(ctx: ContextManager) -> Report:
         yield Aside("this session has no goals")
         return
     ids = {goal.id for goal in goals}
-    length = next(n for n in range(8, 1_000) if len({id[:n] for id in ids}) == len(ids))
+    lengths = range(8, max(8, *map(len, ids)) + 1)
+    length = next(n for n in lengths if len({id[:n] for id in ids}) == len(ids))
     rows = []
     for goal in goals:
         reached = sum(task.status == "completed" for task in goal.subtasks)
