@@ -65,11 +65,7 @@ def is_session_markdown(start: bytes) -> bool:
 
 
 def _parts(message: Message) -> Iterator[str]:
-    if isinstance(message.content, str):
-        if message.content:
-            yield _as_markdown(message.content)
-        return
-    for part in message.content:
+    for part in message.parts:
         yield from _of_part(part)
 
 

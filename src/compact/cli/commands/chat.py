@@ -66,8 +66,8 @@ def chat(
 ) -> Report:
     """Talk to a model in a conversation that never overflows.
 
-    Everything that is said is kept in the store, and continues there. F1 lists keys and commands.
-    Needs the extra `chat`.
+    Everything is kept in the store, and the session can be continued later. F1 lists keys and
+    commands. Needs the extra `chat`.
 
     Examples:
       compactctl chat

@@ -55,9 +55,9 @@ def doctor(
     """Check what is installed, and whether it works.
 
     Checks the packages, the token counts of a known text, whether the trigger can fire with these
-    settings, and the store with its schema. With a model it tells what is known of it: its sizes
-    with the num_ctx for its server, how far it can be trusted. --check also verifies the contents
-    of the store and its archives. Exit code 2 if something is broken.
+    settings, and the store with its schema. --model shows what is known of a model: its sizes with
+    the num_ctx for its server, and how reliable it is. --check also verifies the contents of the
+    store and its archives. Exit code 2 if something is broken.
 
     Examples:
       compactctl doctor

@@ -26,7 +26,7 @@ from compact.text.digests import AgeingRow
 
 @command
 def memory_status(options: StoreOptions) -> Report:
-    """Show what a memory holds, how old it has become, and what is still to be done.
+    """Show what a memory holds, how old it is, and what is due.
 
     Lists the sessions in the archive too, the one with the newest message first.
 
@@ -75,12 +75,12 @@ def memory_age(
         datetime | None, day_option("As if it were this day, such as 2026-05-17.")
     ] = None,
 ) -> Report:
-    """Write the digests that the sessions' ages ask for, archive the oldest, and embed.
+    """Write the digests that are due, archive the oldest sessions, and embed.
 
-    A session that nobody has used for a week gets a digest of its key points beside its messages,
-    after a month a summary; after 90 days its messages move into files, where they are still read
-    from. Important sessions keep every word where it is. With the setting `embedder`, such as
-    minilm, messages that have no vector yet get one too. A job of cron may run this every day.
+    A session that was not used for a week gets a digest of its key points beside its messages,
+    after a month a summary. After 90 days its messages move into files, and are still read from
+    there. Important sessions stay as they are. With the setting `embedder`, such as minilm,
+    messages without a vector get one too. Run it every day, for example by cron.
 
     Examples:
       compactctl memory age --dry-run
@@ -132,9 +132,9 @@ def memory_archive(
 ) -> Report:
     """Move old sessions into files, out of the database.
 
-    Each is a file for people below NAME-archive/YYYY/MM, and its originals beside it. An archived
-    session is still listed and read; who goes on with it restores it. Sessions that are kept whole
-    whatever their age (memory age --dry-run says why) stay unless they are named.
+    Each becomes a readable file below NAME-archive/YYYY/MM, with its originals beside it. An
+    archived session is still listed and read; continuing it restores it. Sessions that are kept
+    whole whatever their age (memory age --dry-run says why) stay unless they are named.
 
     Examples:
       compactctl memory archive
@@ -168,10 +168,9 @@ def memory_forget(
 ) -> Report:
     """Delete a session for good, after asking.
 
-    Its messages, branches, checkpoints, snapshots, goals and notes, what was made of them, its
-    archive, copies in the setting `archive`, and what other sessions recalled of it leave no trace.
-    Exits with 2 where something is left. Without a terminal to ask on, --yes is required. Backups
-    are not touched.
+    Deletes its messages, branches, checkpoints, snapshots, goals, notes and digests, its archive,
+    its copies in the folder of the setting `archive`, and what other sessions recalled of it. Exit
+    code 2 if something is left. Without a terminal, --yes is required. Backups are not touched.
 
     Examples:
       compactctl memory forget harbour
@@ -249,9 +248,9 @@ def memory_restore_backup(
     folder: Annotated[str, argument("FOLDER", "The backup's folder.")],
     to: Annotated[str, text_option("FILE", "A new file for the store.")],
 ) -> Report:
-    """Make a store of a backup, in a new file.
+    """Restore a backup into a new file.
 
-    Every checksum is verified first, and the new store is checked before it gets its name. Archives
+    All checksums are verified first, and the new store is checked before it gets its name. Archives
     go to NAME-archive beside it. The backup stays as it is.
 
     Examples:

@@ -62,25 +62,25 @@ def migrate(
         argument("PATH...", "Files, and folders with all that is below them."),
     ] = None,
     rollback: Annotated[
-        bool, flag("--rollback", "Take back a migration instead: the newest, or the one named.")
+        bool, flag("--rollback", "Undo a migration instead: the newest, or the one named.")
     ] = False,
     force: Annotated[
-        bool, flag("--force", "With --rollback: even where somebody wrote since.")
+        bool, flag("--force", "With --rollback: even if somebody wrote since.")
     ] = False,
 ) -> Report:
-    """Bring along conversations from files and folders, in any known format.
+    """Import all conversations from files and folders, in any known format.
 
-    Each conversation becomes a session, wholly or not at all, and is read back and compared. What
-    is there already is left alone, so that a migration can be repeated, or started again after it
-    was interrupted; a file that has grown adds what it has more. A session that went on in its file
-    with another past is named and stays as it is. Nothing in the files is changed.
+    Each conversation becomes a session, whole or not at all, and is read back and compared. The
+    same command can be repeated, also after an interruption: what is stored already stays, and a
+    file that has grown adds its new messages. A session whose file has another past by now is
+    named, and stays as it is. The files are not changed.
 
-    Before the first change the store is copied to migrations/TIME/backup beside it, and
-    migrations/TIME/manifest.json says what was done. Exit code 2 where a conversation could not be
+    Before the first change, the store is copied to migrations/TIME/backup beside it. The file
+    migrations/TIME/manifest.json lists what was done. Exit code 2 if a conversation could not be
     read; all others are imported.
 
-    --rollback puts that copy back. Where somebody wrote to the store since, nothing is done and the
-    sessions are named; --force puts it back even so, and keeps the store as it was.
+    --rollback puts that copy back. If somebody wrote to the store since, it only names the
+    sessions; --force puts the copy back anyway, and keeps the replaced store.
 
     Examples:
       compactctl migrate ~/.claude/projects --dry-run

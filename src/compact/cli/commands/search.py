@@ -43,10 +43,10 @@ def search(
     most: Most = FOUND,
     sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
 ) -> Report:
-    """Search all sessions for what answers a question, the best match first.
+    """Search all sessions for an answer to a question, the best match first.
 
-    A message is found by its words in any form, and by what stands beside it. Without --scope, the
-    scope default is searched; sessions of other scopes are never found.
+    A message is found by its words in any form, and by the messages beside it. Without --scope,
+    the scope default is searched; sessions of other scopes are never found.
 
     Examples:
       compactctl search when did we move the harbour office
