@@ -333,7 +333,7 @@ COMMANDS = (
     "undo s", "mark s --pin A", "mark s --mode A", "A", "A A", "sessions export s -o A",
     "sessions export s --format A", "sessions compress s --window N", "memory forget A",
     "doctor --store F --check", "tokens F --config F", "sessions list --scope A",
-    "tokens F --model A", "sessions export s --branch A", "demo --max-tokens N", "demo --save A",
+    "tokens F --model A", "sessions export s --branch A", "demo --save A",
 )  # fmt: skip
 
 

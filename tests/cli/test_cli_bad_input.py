@@ -46,6 +46,9 @@ FILES: dict[str, tuple[bytes | str, str]] = {
 }
 
 
+HUGE = "9" * 5_000
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("command", ["tokens", "compact"])
 def test_a_broken_file_is_refused_in_one_line(run, tmp_path, name, command):
@@ -73,21 +76,8 @@ def test_a_file_that_cannot_be_opened_is_refused(run, name, reason):
     assert reason in refused(run("tokens", name))
 
 
-def test_an_unreadable_file_is_refused(run, tmp_path):
-    path = tmp_path / "secret.json"
-    path.write_text("[]")
-    path.chmod(0)
-    line = refused(run("tokens", path))
-    assert "cannot be read" in line or "no messages" in line  # root reads everything
-
-
-@pytest.mark.slow
-def test_empty_or_closed_standard_input_is_refused(run, monkeypatch, process):
+def test_empty_standard_input_is_refused(run):
     assert "standard input: the file is empty" in refused(run("tokens", "-"))
-    import subprocess
-
-    closed = process("tokens", "-", stdin=subprocess.DEVNULL)
-    assert "the file is empty" in refused(closed)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +90,7 @@ def test_empty_or_closed_standard_input_is_refused(run, monkeypatch, process):
         (["compact", "FILE", "--max-tokens", "0"], "'0' is not a whole number"),
         (["compact", "FILE", "--max-tokens", "-5"], "'-5' is not a whole number"),
         (["compact", "FILE", "--max-tokens", "nan"], "'nan' is not a whole number"),
-        (["compact", "FILE", "--max-tokens", "9" * 5000], "is not a whole number"),
+        (["compact", "FILE", "--max-tokens", HUGE], "is not a whole number"),
         (["compact", "FILE", "--max-tokns", "9"], "--max-tokens"),
         (["compact", "FILE", "--max-tokens"], "requires an argument"),
         (["compact", "FILE", "--max-tokens", "9000", "--json"], "give -o OUT"),
@@ -126,47 +116,30 @@ def test_empty_or_closed_standard_input_is_refused(run, monkeypatch, process):
         (["dry-run", "FILE", "--max-tokens", "9000", "--pin", " "], "an empty text"),
         (["tokens", "FILE", "--config", "none.yaml"], "none.yaml: no such file"),
         (["validate-config", "none.yaml"], "none.yaml: no such file"),
-    ],
-)
-def test_bad_usage_gets_one_line_that_says_what_to_do(run, sample, arguments, reason):
-    given = [str(sample) if argument == "FILE" else argument for argument in arguments]
-    assert reason in refused(run(*given))
-
-
-HUGE = "9" * 23
-LONG = "9" * 5_000
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
+        (["dry-run", "FILE", "--max-tokens", "8000", "--pin", f"-{HUGE}"], "messages 0 to 510"),
         (["recall", "harbour", "tide", "--most", HUGE], "1 to 1,000,000,000"),
-        (["recall", "harbour", "tide", "--most", LONG], "1 to 1,000,000,000"),
         (["show", "harbour", "context", "--window", HUGE], "1 to 1,000,000,000"),
         (["show", "harbour", "history", "--from", HUGE], "0 to 1,000,000,000"),
         (["show", "harbour", "context", "--window", "100"], "--window: should be greater"),
         (["show", "harbour", "--store", ""], "--store: an empty name"),
-        (["expand", "harbour", LONG], "no message"),
         (["expand", "harbour", HUGE], "no message"),
-        (["dry-run", "FILE", "--max-tokens", "8000", "--pin", LONG], "messages 0 to 510"),
-        (["dry-run", "FILE", "--max-tokens", "8000", "--pin", f"-{HUGE}"], "messages 0 to 510"),
+        (["sessions", "compress", "harbour", "--target-ratio=0"], "not a share above 0"),
+        (["sessions", "compress", "harbour", "--target-ratio=1.1"], "not a share above 0"),
+        (["sessions", "compress", "harbour", "--target-ratio=nan"], "not a share above 0"),
     ],
 )
-def test_numbers_beyond_all_measure_are_bad_input(run, sample, chat, arguments, reason):
-    """No mistake of ours: nobody computes with them."""
+def test_bad_usage_gets_one_line_that_says_what_to_do(run, sample, chat, arguments, reason):
+    """A number beyond all measure is bad input too: nobody computes with it."""
     given = [str(sample) if argument == "FILE" else argument for argument in arguments]
-    at = [] if {"FILE", "--store"} & set(arguments) else ["--store", str(chat)]
-    line = refused(run(*given, *at))
+    given += ["--store", str(chat)] if "harbour" in given and "--store" not in given else []
+    line = refused(run(*given))
     assert reason in line
-    assert len(line) < 400
+    assert len(line) < 500
 
 
-@pytest.mark.parametrize("command", ["show", "undo"])
-def test_a_window_beyond_all_measure_is_refused_in_the_settings_too(
-    run, chat, monkeypatch, command
-):
-    monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", HUGE)
-    line = refused(run(command, "harbour", "--store", chat))
+def test_a_window_beyond_all_measure_is_refused_in_the_settings_too(run, chat, monkeypatch):
+    monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", "9" * 23)
+    line = refused(run("undo", "harbour", "--store", chat))
     assert "max_context_tokens: should be at most 1,000,000,000 (from COMPACT_MAX" in line
 
 

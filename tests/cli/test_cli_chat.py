@@ -118,10 +118,3 @@ def test_other_commands_show_the_model_that_a_chat_talked_to_last(run, catalog, 
     assert "echo:4k" in run("show", "harbour", "--store", chat).out
     run("sessions", "export", "harbour", "-o", "out.md", "--store", chat)
     assert "- model: echo:4k" in Path("out.md").read_text(encoding="utf-8")
-
-
-def test_nothing_else_is_replaced_by_it(catalog, tmp_path):
-    (tmp_path / "mine.md").write_text("mine")
-    with pytest.raises(Stop, match="exists and is not an exported session"):
-        chats.setup_of(catalog, "harbour").write("harbour", str(tmp_path / "mine.md"))
-    assert (tmp_path / "mine.md").read_text() == "mine"

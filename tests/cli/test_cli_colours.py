@@ -98,14 +98,6 @@ def test_the_option_holds_for_reports_and_for_one_command(run, sample):
     assert not CODES.search(run("tokens", sample).out)
 
 
-def test_what_does_not_fit_is_red(run, sample, tmp_path):
-    store = ("--store", tmp_path / "chat.db")
-    run("sessions", "import", sample, *store)
-    shown = run("show", "harbour", "context", *store, "--window", 4_000, "--color", "always").out
-    over = next(line for line in shown.splitlines() if "more than the" in line)
-    assert over.startswith("\x1b[1;31m")
-
-
 def test_an_error_is_marked_red_on_a_terminal_only(run):
     assert "\x1b[1;31mcompactctl:\x1b[0m nofile: no such file" in on_terminal("tokens", "nofile")
     assert run("tokens", "nofile").err == "compactctl: nofile: no such file\n"

@@ -13,7 +13,7 @@ import pytest
 import compact
 from compact import plan, wiring
 from compact.cli.entry import run as run_command
-from compact.cli.helping import GONE
+from compact.cli.helping import GONE, GONE_OPTIONS
 from compact.cli.main import COMMANDS, HELP
 from compact.messages.events import STAGES
 from compact.tui.slash import NAMES
@@ -65,7 +65,7 @@ def test_a_command_that_went_says_where_it_went(run, command):
     """For one release: in one line, with exit code 2; what it names is there."""
     done = run(*command.split(), "harbour", "--json")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert f"the command {command} is gone" in done.err
+    assert f"the command {command} is gone; use instead: " in done.err
     assert command not in COMMANDS
     for named in re.findall(r"compactctl ((?:sessions |memory )?[a-z-]+)", GONE[command]):
         assert named in COMMANDS
@@ -73,6 +73,18 @@ def test_a_command_that_went_says_where_it_went(run, command):
         assert hasattr(getattr(compact, owner), method)
     for slash in re.findall(r"/(\w+) in compactctl chat", GONE[command]):
         assert slash in NAMES
+
+
+@pytest.mark.parametrize("option", GONE_OPTIONS)
+def test_an_option_that_went_says_what_to_use(run, option):
+    *command, name = option.split()
+    done = run(*command, f"{name}=8000", "harbour")
+    assert (done.code, done.out) == (2, "")
+    assert (
+        done.err
+        == f"compactctl: the option {option} is gone; use instead: {GONE_OPTIONS[option]}\n"
+    )
+    assert name not in run(*command, "--help").out
 
 
 def test_the_version_is_that_of_the_distribution(run):
@@ -102,20 +114,11 @@ def test_compact_writes_a_file_that_fits_in_the_same_format(run, sample, tmp_pat
     assert f"wrote {out}" in err
 
 
-@pytest.mark.slow
-def test_compact_without_a_file_gives_data_and_nothing_else_on_stdout(run, sample, tmp_path):
-    """K-11: the same input gives the same bytes, wherever they go."""
-    run("compact", sample, "--max-tokens", "8000", "-o", tmp_path / "out.jsonl")
-    code, out, err = run("compact", sample, "--max-tokens", "8000")
-    assert code == 0
-    assert out == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
-    assert "summarize" in err
-
-
 def test_compact_reads_standard_input(run, sample):
     stdin = sample.read_bytes()
     piped = run("compact", "-", "--max-tokens", "8000", stdin=stdin)
     assert piped.out == run("compact", sample, "--max-tokens", "8000").out
+    assert all(json.loads(line) for line in piped.out.splitlines()), "data and nothing else"
     assert "\nstandard input\n" in piped.err
 
 
@@ -135,15 +138,6 @@ def test_render_text_prints_exactly_what_a_model_sees(run, sample):
     assert wiring.token_counter("chat_completions").text(out) <= made.tokens_after
 
 
-def test_compact_in_json_prints_the_plan(run, sample, tmp_path):
-    out = tmp_path / "out.jsonl"
-    code, stdout, err = run("compact", sample, "--max-tokens", "8000", "-o", out, "--json")
-    plan_of = json.loads(stdout)
-    assert (code, err) == (0, "")
-    assert plan_of["out"] == str(out)
-    assert plan_of["tokens_after"] == tokens_of(out)
-
-
 @pytest.mark.parametrize("pin", ["20", "-491", "m20", "Local time is easiest for him"])
 def test_a_pinned_message_stays_word_for_word(run, sample, tmp_path, pin):
     """K-4: what is pinned is never pruned; by number, from the end, by id, by text."""
@@ -152,13 +146,6 @@ def test_a_pinned_message_stays_word_for_word(run, sample, tmp_path, pin):
     out = tmp_path / "out.jsonl"
     assert run("compact", sample, "--max-tokens", "8000", "-o", out, "--pin", pin).code == 0
     assert wanted in messages_of(out)
-
-
-def test_without_a_summarizer_a_receipt_stands_for_what_is_not_shown(run, sample):
-    done = run("compact", sample, "--max-tokens", "8000", "--summarizer", "off")
-    assert "Earlier messages are not shown." in done.out
-    assert "receipt" in done.err
-    assert "more than 8,000 → " in done.err, "what was not counted is not claimed"
 
 
 def test_what_a_model_shall_keep_is_not_dropped_in_silence(run, sample):
@@ -219,15 +206,6 @@ def test_the_plans_numbers_add_up(run, sample, limit):
     names = [rung["name"] for rung in plan_of["rungs"]]
     assert not plan_of["unchanged"], "the sample's crashed call is answered by a note"
     assert (names == ["close"]) == (limit == 100_000)
-
-
-@pytest.mark.slow
-def test_dry_run_and_compact_make_the_same_plan(run, sample, tmp_path):
-    options = (sample, "--max-tokens", "8000", "--json")
-    planned = json.loads(run("dry-run", *options).out)
-    done = json.loads(run("compact", *options, "-o", tmp_path / "o").out)
-    del done["out"]
-    assert done == planned
 
 
 # --- diff -----------------------------------------------------------------------------------------
@@ -295,11 +273,6 @@ def test_what_a_tool_injected_is_not_a_persons(run, tmp_path):
     assert kinds["injected"]["tokens"] > 5
 
 
-def test_tool_schemas_are_counted(run, fixtures):
-    kinds = json.loads(run("tokens", fixtures / "chat_object.json", "--json").out)["kinds"]
-    assert kinds["tools"]["tokens"] > 0
-
-
 # --- validate-config ------------------------------------------------------------------------------
 
 
@@ -354,23 +327,3 @@ def test_what_will_be_written_is_what_is_counted(run, fixtures, name):
     assert written["messages"] == report["messages_after"]
     read = json.loads(run("tokens", fixtures / name, "--json").out)
     assert read["tokens"] == written["tokens"] + read["kinds"]["reasoning"]["tokens"]
-
-
-def test_a_codex_rollout_is_counted_planned_and_written(run, fixtures, tmp_path):
-    """C-2, C-3: and what is written is read again, as Responses items."""
-    file = fixtures / "codex_cli.jsonl"
-    whole = json.loads(run("tokens", file, "--json").out)
-    active = json.loads(run("tokens", file, "--active", "--json").out)
-    assert (whole["format"], whole["tokenizer"]) == ("codex_cli", "o200k")
-    assert active["tokens"] < whole["tokens"]
-    done = run("dry-run", file, "--max-tokens", "500")
-    assert (done.code, "Codex CLI (JSONL)" in done.out) == (0, True)
-    done = run("compact", file, "--max-tokens", "500", "-o", "out.jsonl", "--json")
-    report = json.loads(done.out)
-    assert not report["unchanged"]
-    written = json.loads(run("tokens", "out.jsonl", "--json").out)
-    assert written["format"] == "chat"
-    assert written["tokens"] == report["tokens_after"] <= 500
-    assert {"type", "content"} <= messages_of(tmp_path / "out.jsonl")[0].keys()
-    assert run("compact", "out.jsonl", "--max-tokens", "500", "-o", "again.jsonl").code == 0
-    assert messages_of(tmp_path / "again.jsonl") == messages_of(tmp_path / "out.jsonl")

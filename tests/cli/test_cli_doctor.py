@@ -5,15 +5,12 @@ import os
 import sqlite3
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from compact import SQLiteManager, wiring
+from compact import wiring
 from compact.cli.commands import doctor as checks
-from compact.messages.messages import Message
-from compact.messages.sessions import Branch, Entry, Session
 from tests.cli.conftest import ROOT, Ran
 
 
@@ -237,46 +234,6 @@ def test_check_sees_what_was_changed_and_repair_saves_the_rest(run, look, chat):
     assert told["repair"]["kept_as"] is None, "nothing is wrong any more"
     history = json.loads(run("show", "harbour", "history", "--store", chat, "--json").out)
     assert history["total"] == 120
-
-
-def test_repair_of_a_store_whose_pages_are_gone(run, look, chat):
-    data = bytearray(chat.read_bytes())
-    middle = len(data) // 2 // 4_096 * 4_096
-    data[middle : middle + 3 * 4_096] = b"\xff" * 3 * 4_096
-    chat.write_bytes(data)
-    code, _, told = look("--store", chat, "--repair")
-    assert told["repair"]["kept_as"]
-    saved = sum(branch["saved"] for branch in told["repair"]["branches"])
-    assert 0 < saved <= 120
-    assert (code == 0) == told["repair"]["complete"]
-    assert look("--store", chat, "--check")[0] == 0
-    assert run("sessions", "list", "--store", chat).code == 0
-
-
-@pytest.fixture
-def imported(chat):
-    """Five sessions of which nothing tells how long they were."""
-    with SQLiteManager(chat.with_name("imported.db")) as store:
-        for name in "abcde":
-            store.session(name, create=Session(id=name, branch=Branch(id=name, session_id=name)))
-            said = [f"{name} {i} " + "lime and slate " * 20 for i in range(99)]
-            store.append(name, [Entry(Message(role="user", content=text)) for text in said])
-    return Path(store.path)
-
-
-@pytest.mark.slow
-def test_repair_of_a_file_that_was_cut_in_half_is_not_complete(run, look, imported):
-    """NFR-2: nobody is told that nothing is lost where nobody knows."""
-    raw = imported.read_bytes()
-    imported.write_bytes(raw[: len(raw) // 2])
-    done = run("doctor", "--store", imported, "--repair")
-    assert done.code == 2
-    assert "unknown" in done.out
-    assert "no message of its own is left" in " ".join(done.out.split())
-    imported.write_bytes(raw[: len(raw) // 2])
-    code, _, told = look("--store", imported, "--repair")
-    assert (code, told["repair"]["complete"]) == (2, False)
-    assert None in {branch["lost"] for branch in told["repair"]["branches"]} <= {0, None}
 
 
 def test_repair_of_nothing_is_refused_or_does_nothing(run, chat, tmp_path):

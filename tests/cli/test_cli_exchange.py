@@ -12,9 +12,6 @@ import time
 import pytest
 
 from compact import ContextManager, wiring
-from compact.errors import InvalidMessage, Superseded
-from compact.messages.messages import Message
-from compact.messages.sessions import Branch, Session
 from tests.cli.conftest import ROOT, kept_in, refused
 
 unix = pytest.mark.skipif(os.name == "nt", reason="pipes with names are Unix's")
@@ -81,19 +78,6 @@ def test_only_import_makes_a_store_and_says_where(run, sample, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_imported_is_compressed_as_if_it_had_been_lived(run, sample):
-    """Checkpoints of several levels, which a review shows (US-2)."""
-    run("sessions", "import", sample)
-    assert run("sessions", "compress", "harbour", "--window", "8000").code == 0
-    told = json.loads(run("show", "harbour", "checkpoints", "--window", "8000", "--json").out)
-    found = told["checkpoints"]
-    assert [each["level"] for each in found] == ["merged", "compact", "moderate", "detailed"]
-    assert sum(each["tokens"] for each in found) < 0.2 * 8_000
-    shown = run("show", "harbour", "checkpoints", "--window", "8000").out
-    assert all(each["id"] in shown for each in found)
-
-
-@pytest.mark.slow
 @unix
 def test_a_store_is_for_its_owner_only(run, sample, tmp_path):
     """And nobody commits it by mistake; a folder that is there stays as it is."""
@@ -148,7 +132,7 @@ def test_nothing_is_imported_twice_under_one_id(run, sample):
 def test_standard_input_wants_a_name(run, sample):
     data = sample.read_bytes()
     refused(run("sessions", "import", "-", stdin=data), "--as ID")
-    assert run("sessions", "import", "-", "--as", "piped", stdin=data).code == 0
+    assert run("sessions", "import", "-", "--as", "  piped ", stdin=data).out == "piped\n"
     assert len(kept_in(".compact/sessions.db", "piped")) == 511
 
 
@@ -182,16 +166,6 @@ def test_a_pipe_is_read_once_and_whole(run, sample, tmp_path):
     assert [m.content for m in kept] == [m.content for m in read.messages]
 
 
-@pytest.mark.slow
-@unix
-def test_standard_input_has_a_file_name_too(process, sample):
-    if not os.path.exists("/dev/stdin"):
-        pytest.skip("no /dev/stdin here")
-    command = ["sessions", "import", "/dev/stdin", "--as", "piped"]
-    assert process(*command, input=sample.read_bytes()).code == 0
-    assert len(kept_in(".compact/sessions.db", "piped")) == 511
-
-
 @pytest.mark.parametrize(
     ("file", "name"),
     [
@@ -209,18 +183,9 @@ def test_a_name_loses_known_endings_only(run, tmp_path, file, name):
     assert run("sessions", "import", file).out == f"{name}\n"
 
 
-def test_a_name_has_no_blanks_around_it(run, sample):
-    assert run("sessions", "import", sample, "--as", "  my chat ").out == "my chat\n"
-
-
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J", "x" * 201])
 def test_a_name_that_is_none_is_refused(run, sample, name):
     refused(run("sessions", "import", sample, "--as", name), "--as ID")
-
-
-def test_one_of_several_conversations_is_chosen(run, fixtures):
-    file = fixtures / "chat_conversations.jsonl"
-    assert run("sessions", "import", file, "--conversation", "2").out == "chat_conversations-2\n"
 
 
 @pytest.mark.parametrize(
@@ -272,25 +237,6 @@ def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
     assert [m.content for m in kept_in(".compact/sessions.db", "harbour")] == ["I was first."]
 
 
-def test_a_session_is_made_when_all_is_counted(run, sample, monkeypatch):
-    """A process that is killed while it counts leaves nothing behind."""
-    from compact.session.history import SessionHistory
-
-    seen: list[list[str]] = []
-    real = SessionHistory._entry
-
-    def look(self, messages, index):
-        if not seen:
-            store = wiring.store_at(".compact/sessions.db")
-            seen.append([session.id for session in store.sessions()])
-            store.close()
-        return real(self, messages, index)
-
-    monkeypatch.setattr(SessionHistory, "_entry", look)
-    assert run("sessions", "import", sample).code == 0
-    assert seen == [[]]
-
-
 KILLED = """
 import os, signal, sys
 from compact.store.sqlite import {module}
@@ -318,32 +264,6 @@ def test_an_import_that_is_killed_leaves_nothing(run, sample, step):
     done = subprocess.run([sys.executable, "-c", script], env=environ, check=False)
     assert done.returncode == -signal.SIGKILL
     assert json.loads(run("sessions", "list", "--json").out)["total"] == 0
-
-
-def test_a_killed_import_can_be_done_again(run, sample):
-    """Between making the session and its messages nothing is to be seen."""
-    from compact.messages.sessions import Entry
-    from compact.store.sqlite.store import SQLiteManager
-    from compact.store.whole_session import OwnPart, WholeSession
-
-    assert run("sessions", "import", sample).code == 0
-    session = Session(id="b", branch=Branch(id="b", session_id="b"))
-    with SQLiteManager(".compact/sessions.db") as store:
-        good = [Entry(m) for m in kept_in(".compact/sessions.db", "harbour")[:2]]
-        bad = Message.model_validate({"role": "user", "metadata": {"own": object()}})
-
-        def put(*entries, notes=None):
-            return store.put_session(
-                WholeSession(session, [OwnPart(session.branch, entries)], notes=notes)
-            )
-
-        with pytest.raises(InvalidMessage):
-            put(*good, Entry(bad))
-        assert [each.id for each in store.sessions()] == ["harbour"]
-        assert put(*good, notes={"n": {"a": 1}}).branch.messages == 2
-        assert store.notes("b") == {"n": {"a": 1}}
-        with pytest.raises(Superseded):
-            put()
 
 
 def test_tool_schemas_come_along_and_are_counted(run, fixtures):

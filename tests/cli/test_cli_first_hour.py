@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 from compact.cli.commands import doctor as checks
 from compact.cli.options import whole_number
@@ -26,10 +27,14 @@ def test_numbers_as_people_write_them(text, number):
     assert whole_number(text) == number
 
 
-@pytest.mark.parametrize("text", ["k", "8kk", "-8k", "nank", "infm", "1e999k", "0k", "9999m", "8g"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("k", "8kk", "-8k", "nank", "infm", "1e999k", "0k", "9999m", "8g"),
+        *("8,00", "1,2,3,4", ",800", "8,", "8,0000", "8_", "1.5", "8,00k"),
+    ],
+)
 def test_what_is_no_number_is_refused(text):
-    import typer
-
     with pytest.raises(typer.BadParameter, match="such as 8000 or 8k"):
         whole_number(text)
 
@@ -39,12 +44,6 @@ def test_the_doctor_lists_the_packages_of_every_extra(run):
     for needed in itertools.chain.from_iterable(EXTRAS.values()):
         name = re.split(r"[^\w-]", needed)[0]
         assert re.search(rf"^ *{name} +(ok|note)", done.out, re.MULTILINE), done.out
-
-
-def test_the_doctor_names_the_extra_of_what_is_missing(run, monkeypatch):
-    """Its name is not always that of its package."""
-    monkeypatch.setattr(checks, "_version", lambda name: None if "agents" in name else "1")
-    assert f"not installed: {how_to_install('agents')}" in " ".join(run("doctor").out.split())
 
 
 def test_the_doctor_names_each_missing_package_once_and_no_other(run, monkeypatch):
@@ -98,14 +97,6 @@ def test_a_file_of_any_kind_is_read_or_refused(run, tmp_path, name, command):
     (tmp_path / name).write_bytes(ODD_FILES[name])
     done = run(*command, tmp_path / name)
     assert done.code in (0, 1, 2), done.err
-
-
-LONG = "rollout-2026-11-22T19-07-52-0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
-
-
-@pytest.mark.parametrize("text", ["8,00", "1,2,3,4", ",800", "8,", "8,0000", "8_", "1.5", "8,00k"])
-def test_commas_stand_between_groups_of_three(run, sample, text):
-    assert "is not a whole number" in refused(run("compact", sample, "--max-tokens", text))
 
 
 def test_one_reader_of_sizes_for_options_settings_and_files(run, sample, monkeypatch, tmp_path):

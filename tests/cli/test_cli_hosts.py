@@ -24,8 +24,14 @@ def _ollama_is_here(monkeypatch):
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
 
 
-@pytest.mark.parametrize("setting", ["COMPACT_SUMMARIZER", "COMPACT_SUMMARIZER_FALLBACKS"])
-@pytest.mark.parametrize("key", ELSEWHERE)
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [
+        *(("COMPACT_SUMMARIZER", key) for key in ELSEWHERE),
+        *(("COMPACT_SUMMARIZER_FALLBACKS", key) for key in ELSEWHERE),
+        ("COMPACT_MODEL", ELSEWHERE[0]),
+    ],
+)
 def test_the_folder_names_nobody_elsewhere(run, tmp_path, sample, setting, key):
     """A cloned repository would have the conversation, and with it a key."""
     (tmp_path / ".env").write_text(f"{setting}={key}\n")
@@ -35,34 +41,26 @@ def test_the_folder_names_nobody_elsewhere(run, tmp_path, sample, setting, key):
     assert "another machine" in line
 
 
-def test_the_folder_names_no_model_elsewhere(run, tmp_path, sample):
-    (tmp_path / ".env").write_text("COMPACT_MODEL=https://models.example/v1#m\n")
-    assert "another machine" in refused(run(*PLAN, sample))
-
-
-@pytest.mark.parametrize("setting", ["COMPACT_ARIADNE_URL", "COMPACT_OTLP_ENDPOINT"])
-def test_the_folder_sends_no_reports_elsewhere(run, tmp_path, sample, monkeypatch, setting):
-    """Else whoever made it would be told what is compressed, and `telemetry_content` of what."""
-    (tmp_path / ".env").write_text(f"{setting}=https://reports.example/v1\n")
+@pytest.mark.parametrize(
+    ("setting", "there", "here"),
+    [
+        ("COMPACT_ARIADNE_URL", "https://reports.example/v1", "http://127.0.0.1:9"),
+        ("COMPACT_OTLP_ENDPOINT", "https://reports.example/v1", "http://127.0.0.1:9"),
+        ("COMPACT_ARCHIVE", "s3://beams/a", "archive"),
+        ("COMPACT_MEMORY_ARCHIVE", "s3://beams/a", "archive"),
+    ],
+)
+def test_the_folder_sends_nothing_elsewhere(
+    run, tmp_path, sample, monkeypatch, setting, there, here
+):
+    """Else whoever made it would have reports of what is compressed, or what is archived."""
+    (tmp_path / ".env").write_text(f"{setting}={there}\n")
     line = refused(run(*PLAN, sample))
     assert ".env" in line
     assert "another machine" in line
-    (tmp_path / ".env").write_text(f"{setting}=http://127.0.0.1:9\n")
+    (tmp_path / ".env").write_text(f"{setting}={here}\n")
     assert run("validate-config").code == 0
-    monkeypatch.setenv(setting, "https://reports.example/v1")
-    assert run("validate-config").code == 0
-
-
-@pytest.mark.parametrize("setting", ["COMPACT_ARCHIVE", "COMPACT_MEMORY_ARCHIVE"])
-def test_the_folder_sends_no_archives_elsewhere(run, tmp_path, sample, monkeypatch, setting):
-    """Else whoever made it would have every word that is archived."""
-    (tmp_path / ".env").write_text(f"{setting}=s3://beams/a\n")
-    line = refused(run(*PLAN, sample))
-    assert ".env" in line
-    assert "another machine" in line
-    (tmp_path / ".env").write_text(f"{setting}=archive\n")
-    assert run("validate-config").code == 0
-    monkeypatch.setenv(setting, "s3://beams/a")
+    monkeypatch.setenv(setting, there)
     assert run("validate-config").code == 0
 
 

@@ -68,16 +68,13 @@ def test_a_missing_archive_is_an_error_that_says_so(run, harbour):
     assert "is missing: put it back" in run("sessions", "export", harbour).err
 
 
-@pytest.mark.parametrize("how", ["missing", "altered"])
-def test_the_doctor_looks_at_archives_without_being_told_to(run, harbour, how):
+def test_the_doctor_looks_at_archives_without_being_told_to(run, harbour):
     assert run("memory", "archive", harbour).code == 0
     assert "1 archive, all as written" in run("doctor").out
     for file in Path().rglob("*.originals.zst"):
-        data = file.read_bytes()
-        file.unlink() if how == "missing" else file.write_bytes(data[:-1] + b"!")
+        file.write_bytes(file.read_bytes()[:-1] + b"!")
     done = run("doctor")
-    assert done.code == 2
-    assert "1 broken" in done.out
+    assert (done.code, "1 broken" in done.out) == (2, True)
 
 
 def test_archives_that_take_long_to_read_are_said_to_be_unread(run, harbour, monkeypatch):

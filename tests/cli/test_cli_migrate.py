@@ -234,15 +234,6 @@ def test_before_the_first_change_the_store_is_backed_up(run, tmp_path):
     assert (row["path"], len(row["sha256"])) == (str(tmp_path / "b.jsonl"), 64)
 
 
-def test_scopes_are_kept_apart(run, tmp_path):
-    path = chat(tmp_path / "a.jsonl", "One.")
-    run("migrate", path)
-    done = run("migrate", path, "--scope", "hers", "--json")
-    assert outcomes(done) == {("a.jsonl", 1): "new"}
-    with SQLiteManager(STORE) as store:
-        assert len(store.sessions(scope="hers")) == len(store.sessions(scope="default")) == 1
-
-
 def test_a_session_that_is_read_back_otherwise_is_not_kept(tmp_path, monkeypatch):
     path = chat(tmp_path / "a.jsonl", "One.", "Two.")
     with SQLiteManager(tmp_path / "s.db") as store:
@@ -254,53 +245,34 @@ def test_a_session_that_is_read_back_otherwise_is_not_kept(tmp_path, monkeypatch
         assert store.sessions() == []
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a process that is killed the hard way")
-def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path):
-    of = 40
-    for number in range(of):
-        chat(tmp_path / f"old/{number:02}.jsonl", f"Number {number}.", "Yes. " * 200)
-    command = [sys.executable, "-m", "compact", "migrate", "old", "--json"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    store = tmp_path / STORE
-    running = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.DEVNULL)
-    while running.poll() is None and held(store) < of // 4:
-        time.sleep(0.002)
-    running.send_signal(signal.SIGKILL)
-    assert running.wait() == -signal.SIGKILL, "it was done before it was killed"
-    with SQLiteManager(store) as opened:
-        assert opened.integrity_check() == []
-        before = {session.id: session.branch.messages for session in opened.sessions()}
-    assert set(before.values()) == {2}, "each wholly or not at all"
-    assert 0 < len(before) < of
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, check=True)
-    told = json.loads(done.stdout)
-    assert told["outcomes"] == {"there": len(before), "new": of - len(before)}
-    with SQLiteManager(store) as opened:
-        assert len(opened.sessions()) == of
-
-
-@pytest.mark.skipif(os.name == "nt", reason="a signal of the terminal")
-def test_interrupted_it_says_what_is_there_and_goes_on(tmp_path):
-    of = 40
+@pytest.mark.skipif(os.name == "nt", reason="signals are Unix's")
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_ended_in_the_middle_it_goes_on_where_it_was(tmp_path, end):
+    of, store = 40, tmp_path / STORE
     for number in range(of):
         chat(tmp_path / f"old/{number:02}.jsonl", f"Number {number}.", "Yes. " * 200)
     command = [sys.executable, "-m", "compact", "migrate", "old", "--json"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     running = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=-1, stderr=-1)
-    while running.poll() is None and held(tmp_path / STORE) < of // 4:
+    while running.poll() is None and held(store) < of // 4:
         time.sleep(0.002)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(end)
     _, said = running.communicate()
-    assert running.returncode == 130, said
-    assert b"what was imported stays, and the same command goes on from there" in said
-    (manifest,) = (tmp_path / ".compact/migrations").glob("*/manifest.json")
-    told = json.loads(manifest.read_text())
-    assert told["state"] == "stopped"
-    with SQLiteManager(tmp_path / STORE) as store:
-        assert 0 < len(store.sessions()) == len(told["conversations"]) < of
-    subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, check=True)
-    with SQLiteManager(tmp_path / STORE) as store:
-        assert len(store.sessions()) == of
+    with SQLiteManager(store) as opened:
+        assert opened.integrity_check() == []
+        before = {session.id: session.branch.messages for session in opened.sessions()}
+    assert set(before.values()) == {2}, "each wholly or not at all"
+    assert 0 < len(before) < of, "it was done before it was ended"
+    if end == signal.SIGINT:
+        assert running.returncode == 130, said
+        assert b"what was imported stays, and the same command goes on from there" in said
+        (made,) = (tmp_path / ".compact/migrations").glob("*/manifest.json")
+        told = json.loads(made.read_text())
+        assert (told["state"], len(told["conversations"])) == ("stopped", len(before))
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, check=True)
+    assert json.loads(done.stdout)["outcomes"] == {"there": len(before), "new": of - len(before)}
+    with SQLiteManager(store) as opened:
+        assert len(opened.sessions()) == of
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a pipe in a folder")

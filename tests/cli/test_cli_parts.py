@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from compact.cli import progress, render, settings, words
 from compact.cli.errors import Stop
 from compact.cli.jobs import positions_of
-from compact.cli.parts import OTHER, PARTS
+from compact.cli.render import PARTS
 from compact.config import CompactConfig
 from compact.messages.events import ModelAskedAgain, ModelReplaced, StageStarted, SummaryReplaced
 from compact.messages.messages import Message, Text, Thinking, ToolCall, ToolResult
@@ -80,13 +80,13 @@ def test_the_environment_counts_more_than_the_env_file(tmp_path):
 
 @given(st.lists(st.integers(0, 10**6), max_size=8), st.integers(8, 120))
 def test_a_bar_has_its_width_and_shows_every_part(tokens, width):
-    parts = {str(i): amount for i, amount in enumerate(tokens)}
+    parts = dict(zip(PARTS, tokens, strict=False))
     text = render.bar(parts, sum(tokens), width, ascii_only=True).plain
-    assert len(text) == (width if sum(tokens) else 0)
-    assert text.isascii()
-    assert len(render.legend(parts, width, ascii_only=True).plain.split()) == 3 * sum(
-        1 for amount in tokens if amount
-    )
+    shown = [name for name in parts if parts[name]]
+    assert len(text) == (width if shown else 0)
+    assert set(text) == {PARTS[name].plain_mark for name in shown}
+    legend = " ".join(render.legend(parts, width, ascii_only=True).plain.split())
+    assert all(f" {name} {parts[name]:,}" in legend for name in shown)
 
 
 @given(st.text())
@@ -154,8 +154,7 @@ def test_parts_of_a_bar_look_different():
     drawn = render.bar(parts, 13, 13, ascii_only=True).plain
     assert drawn == "***" + "=" * 9 + "."
     assert render.legend(parts, 80, ascii_only=True).plain == "* pinned 3   = recent 9   . free 1"
-    looks = [*PARTS.values(), OTHER]
-    for marks in ({look.mark for look in looks}, {look.plain_mark for look in looks}):
-        assert len(marks) == len(looks)
+    for marks in ({p.mark for p in PARTS.values()}, {p.plain_mark for p in PARTS.values()}):
+        assert len(marks) == len(PARTS)
         assert all(cell_len(mark) == 1 for mark in marks)
-    assert all(look.plain_mark.isascii() for look in looks)
+    assert all(look.plain_mark.isascii() for look in PARTS.values())

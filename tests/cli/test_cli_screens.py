@@ -18,21 +18,16 @@ RENEWED = bool(os.environ.get("COMPACT_NEW_SCREENS"))
 LIMIT = ("--max-tokens", "8000")
 COMMANDS = {
     "help": ["-h"],
-    "help-memory": ["memory", "-h"],
     "compact": ["compact", "SAMPLE", *LIMIT, "-o", "out.jsonl"],
     "dry-run": ["dry-run", "SAMPLE", *LIMIT],
     "diff": ["diff", "SAMPLE", *LIMIT],
     "tokens": ["tokens", "SAMPLE", "--model", "gpt-4o"],
     "show": ["show", "harbour"],
     "show-context": ["show", "harbour", "context", "--most", "12"],
-    "show-history": ["show", "harbour", "history", "--most", "12"],
     "show-checkpoints": ["show", "harbour", "checkpoints"],
-    "show-goals": ["show", "harbour", "goals"],
-    "recall": ["recall", "harbour", "winter", "berths", "--most", "2"],
     "search": ["search", "winter berths", "--most", "2"],
     "sessions-list": ["sessions", "list"],
     "sessions-compress": ["sessions", "compress", "harbour", "--target-ratio", "0.2"],
-    "memory-status": ["memory", "status"],
     "migrate": ["migrate", "FIXTURES", "--dry-run"],
 }
 """Screen → the command that gives it."""

@@ -3,19 +3,14 @@ FR-10).
 """
 
 import json
-import os
-import subprocess
 
 import pytest
 
 from compact import ContextManager, wiring
-from compact.messages.checkpoints import is_checkpoint_text
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from tests.cli import conftest
 from tests.cli.conftest import branched, snapped
-
-unix = pytest.mark.skipif(os.name == "nt", reason="pipes are Unix's")
 
 
 @pytest.fixture
@@ -380,45 +375,6 @@ def test_an_option_of_another_part_is_not_passed_over(refused, given, reason):
 
 
 # --- pipes and poor terminals ---------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@unix
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["show", "harbour", "history", "--full"],
-        ["show", "harbour", "context", "--text"],
-        ["show", "harbour", "checkpoints"],
-        ["sessions", "list", "--json"],
-        ["sessions", "export", "harbour"],
-    ],
-    ids=" ".join,
-)
-def test_a_reader_who_left_ends_without_a_traceback(process, chat, command):
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "wb") as pipe:
-        done = process(*command, "--store", chat, stdout=pipe, stderr=subprocess.PIPE)
-    assert done.code == 141
-    assert "Traceback" not in done.err
-    assert "Exception ignored" not in done.err
-    assert done.err.count("\n") <= 1
-
-
-@pytest.mark.slow
-def test_a_terminal_without_unicode_gets_a_readable_tree(process, chat):
-    env = {"PYTHONIOENCODING": "ascii"}
-    for part in ("checkpoints", "context", "history"):
-        done = process("show", "harbour", part, "--store", chat, env=env)
-        assert (done.code, done.err) == (0, "")
-        assert done.out.isascii()
-
-
-def test_what_comes_out_of_a_context_is_recognized_as_ours(told):
-    """K-6: the text of a checkpoint is never taken for a person's when it comes back."""
-    texts = [m["content"] for m in told("show", "context")["messages"] if m["role"] == "user"]
-    assert any(isinstance(text, str) and is_checkpoint_text(text) for text in texts)
 
 
 def test_context_counts_messages_as_history_does(run, chat):

@@ -54,12 +54,6 @@ def test_another_file_is_not_replaced(run, chat, tmp_path):
     assert run("view", "quay", "--store", chat, "-o", "notes.html", "--force").code == 0
 
 
-def test_a_session_that_is_not_there(run, chat):
-    done = run("view", "pier", "--store", chat)
-    assert (done.code, done.out) == (2, "")
-    assert "pier" in done.err
-
-
 def test_nothing_is_loaded_and_only_this_script_runs(run, chat, tmp_path):
     run("view", "quay", "--store", chat, "-o", "quay.html")
     page = (tmp_path / "quay.html").read_text(encoding="utf-8")

@@ -106,7 +106,7 @@ OTHERS: dict[type, set[str]] = {
     },
     ArchivalManager: {"close", "folder"},
     # They take a session that `find` gave.
-    SessionCatalog: {"branch", "known_window_of", "window_of"},
+    SessionCatalog: {"branch", "known_window_of"},
     # They do something with the session that is open, which is its scope's.
     ContextManager: {
         *("a_sync", "aactive_context", "aadd_message", "aadd_messages", "aclose"),

@@ -13,11 +13,7 @@ from compact.models.effective_settings import DEFAULT_WINDOW
 
 
 def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
-    """Refuse files that an export must not replace. It runs before any work is done.
-
-    Raises:
-        Stop: OUT is the store, a file of the store, or a file that no export wrote.
-    """
+    """Refuse files that an export must not replace. It runs before any work is done."""
     output.refuse_store(out)
     store = str(named_path(catalog.file))
     if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):

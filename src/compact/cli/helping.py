@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 from compact.cli.words import HEADING, NAME, painted, wants_colour
 
-LISTS = ("Arguments:", "Options:", "Commands:")
-"""Headings of the help sections that have two columns."""
 GONE: Mapping[str, str] = {
     "branch": "ContextManager.branch(at=N)",
     "checkpoints": "compactctl show SESSION checkpoints",
@@ -42,9 +41,26 @@ GONE: Mapping[str, str] = {
 }
 """Command of 0.1 that was removed → its replacement. The next release drops this table."""
 
+GONE_OPTIONS: Mapping[str, str] = {
+    "sessions compress --review": "/review in compactctl chat",
+    "view --open": "any browser, with the file that is written",
+    "demo --max-tokens": "compactctl demo --save FILE, and compactctl compact FILE",
+    "demo --model": "compactctl demo --save FILE, and compactctl compact FILE",
+    "demo --tokenizer": "compactctl demo --save FILE, and compactctl tokens FILE",
+}
+"""Option of 0.1 that was removed → what to use instead. The next release drops this table."""
+
 
 class OneCommand(TyperCommand):
-    """A command whose help may be coloured."""
+    """A command whose help may be coloured. An option that was removed says what replaces it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own click
+        """Parse the options, after a look for removed ones."""
+        for word in args:
+            name = f"{ctx.command_path} {word.partition('=')[0]}".partition(" ")[2]
+            if name in GONE_OPTIONS:
+                raise _stop(f"the option {name} is gone; use instead: {GONE_OPTIONS[name]}")
+        return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
         """Return the text of the help."""
@@ -72,16 +88,11 @@ class CommandGroup(TyperGroup):
         return self.load(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as above
-        """Return the command that the first argument names.
-
-        Raises:
-            Stop: the command was removed, or the argument is a file; the text says what to
-                type.
-        """
+        """Return the command that the first argument names."""
         name = args[0]
         path = f"{ctx.command_path} {name}".partition(" ")[2]
         if path in GONE:
-            raise _stop(f"the command {path} is gone; its place is taken by: {GONE[path]}")
+            raise _stop(f"the command {path} is gone; use instead: {GONE[path]}")
         if ctx.parent is None and name not in self.lines and os.path.isfile(name):
             file = shlex.quote(name)
             raise _stop(
@@ -119,22 +130,6 @@ def _help_text(text: str, ctx: Any) -> str:  # noqa: ANN401 - Typer's own click
     if not wants_colour(sys.stdout):
         return text
     ctx.color = True  # otherwise Typer removes the colours again when it prints to a pipe
-    return "\n".join(_coloured(text))
-
-
-def _coloured(text: str) -> Iterator[str]:
-    in_list = False
-    for line in text.split("\n"):
-        words = line.strip()
-        if not line.startswith(" "):
-            in_list = words in LISTS
-            head, colon, rest = line.partition(":")
-            yield f"{painted(head + colon, HEADING)}{rest}" if colon else line
-        elif words == "Examples:":
-            yield painted(line, HEADING)
-        elif words.startswith("compactctl ") or (in_list and not line.startswith("   ")):
-            first, gap, rest = words.partition("  ")
-            indent = line[: len(line) - len(line.lstrip())]
-            yield f"{indent}{painted(first, NAME)}{gap}{rest}"
-        else:
-            yield line
+    text = re.sub(r"^(\w+:)|^ +Examples:$", lambda m: painted(m[0], HEADING), text, flags=re.M)
+    name = r"(?<=^  )\S.*?(?=  )|(?<=^    )compactctl .*"  # a row of two columns, or an example
+    return re.sub(name, lambda m: painted(m[0], NAME), text, flags=re.M)

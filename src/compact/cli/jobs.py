@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import mkstemp
 from time import monotonic
 from typing import Annotated
 
@@ -18,6 +17,7 @@ from compact.cli.errors import Stop
 from compact.cli.options import (
     CountOptions,
     Keep,
+    Summarizer,
     argument,
     count,
     flag,
@@ -30,6 +30,7 @@ from compact.config import CompactConfig
 from compact.engine.plan import Plan
 from compact.errors import InvalidInput, InvalidTranscript
 from compact.exchange import session_file
+from compact.files import write_whole
 from compact.messages.messages import Message, Thinking
 from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
@@ -38,10 +39,6 @@ from compact.session.one_call import plan
 
 STDIN = "-"
 _NUMBER = regex(r"[+-]?[0-9]+")
-_LONGEST_NUMBER = 20
-"""Most digits of a position. Longer ones name no message, and Python refuses to parse thousands of
-digits.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +52,7 @@ class ReadOptions:
         str | None, text_option("NAME", "The file's format. Default: detected from its content.")
     ] = None
     conversation: Annotated[
-        int | None,
-        number_option("Which conversation in a file that holds several, from 1.", count),
+        int | None, number_option("Which conversation of a file with several, from 1.", count)
     ] = None
 
 
@@ -74,28 +70,17 @@ class PlanOptions(FileOptions):
     """Options of commands that plan a compression."""
 
     max_tokens: Annotated[
-        int | None,
-        number_option(
-            "The most tokens the result may have. Default: the usable window from the settings."
-        ),
+        int | None, number_option("The most tokens of the result. Default: the usable window.")
     ] = None
     pin: Annotated[
         list[str] | None,
         text_option(
             "N|TEXT",
-            "Keep a message word for word: its number from 0 (negative from the end), "
-            "its id, or a text it contains. Can be repeated.",
+            "Keep a message word for word: its number from 0 (negative from the end), its id, or "
+            "a text in it. Can be repeated.",
         ),
     ] = None
-    summarizer: Annotated[
-        str | None,
-        text_option(
-            "KEY",
-            "The summarizer that writes the checkpoint: a model such as ollama:qwen3:8b, "
-            "extractive (needs no model), or off (a line says how much is not shown). "
-            "Default: from the settings.",
-        ),
-    ] = None
+    summarizer: Summarizer = None
     keep: Keep = None
     events: Annotated[bool, flag("--events", "Write every event to stderr as a JSON line.")] = False
 
@@ -122,10 +107,6 @@ class Job:
 def job_of(options: FileOptions) -> Job:
     """Read the conversation that the options name. For a plan, only messages that the output format
     can hold are read.
-
-    Raises:
-        InvalidTranscript: the file is unknown or broken.
-        InvalidConfig, Stop: an option or a setting is wrong.
     """
     since, settings = monotonic(), settings_of(options)
     source, data = bytes_of(options)
@@ -140,10 +121,6 @@ def job_of(options: FileOptions) -> Job:
 def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
     """Return the file's name for messages to the user, and its bytes. The file is read only once,
     because a pipe can be read only once.
-
-    Raises:
-        Stop: an option is wrong.
-        InvalidInput: the file cannot be read.
     """
     if options.format is not None:
         check_choice("--format", options.format, wiring.file_formats())
@@ -159,21 +136,11 @@ def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
         raise InvalidInput(f"standard input cannot be read: {error.strerror or error}") from None
 
 
-def transcript_of(
-    options: ReadOptions, source: str, data: bytes, *, active: bool = False, writable: bool = False
-) -> wiring.Transcript:
-    """Parse the conversation in a file's bytes.
-
-    Raises:
-        InvalidTranscript: the file is unknown or broken, or holds an invalid tool schema.
-    """
+def transcript_of(options: ReadOptions, source: str, data: bytes, **how: bool) -> wiring.Transcript:
+    """Parse the conversation in a file's bytes."""
+    number = options.conversation
     transcript = wiring.read_transcript(
-        source,
-        data=data,
-        format=options.format,
-        conversation=options.conversation,
-        active=active,
-        writable=writable,
+        source, data=data, format=options.format, conversation=number, **how
     )
     try:
         session_file.check_tools(transcript.tools)
@@ -186,14 +153,15 @@ def transcript_of(
 
 
 def planned(options: PlanOptions, progress: Progress) -> tuple[Job, Plan]:
-    """Return the conversation that the options name, and the plan for its compression.
-
-    Raises:
-        CannotFit: the content that cannot be shortened exceeds the limit.
-        Stop: there is no limit, or a pin matches no message.
-    """
+    """Return the conversation that the options name, and the plan for its compression."""
     job = job_of(options)
-    limit = _limit_of(job.settings, options.max_tokens)
+    limit, window = options.max_tokens, job.settings.window()
+    if limit is None and window is None:
+        raise Stop(
+            "no limit: give --max-tokens N, or --model MODEL for its window, or set "
+            "max_context_tokens in a settings file"
+        )
+    limit = limit or (window.usable if window else 0)
     pins = positions_of(options.pin or (), job.messages)
     return job, plan_of(job, limit, pins=pins, progress=progress)
 
@@ -210,7 +178,7 @@ def plan_of(
     the user's own key is used.
     """
     bus = wiring.event_bus(job.settings, listener=progress.on_event if progress else None)
-    try:
+    with closing(bus):
         return plan(
             job.messages,
             max_tokens=limit,
@@ -226,20 +194,6 @@ def plan_of(
             redactor=job.settings.redactor(),
             on_event=bus.emit,
         )
-    finally:
-        bus.close()
-
-
-def _limit_of(settings: CompactConfig, asked: int | None) -> int:
-    if asked is not None:
-        return asked
-    window = settings.window()
-    if window is None:
-        raise Stop(
-            "no limit: give --max-tokens N, or --model MODEL for its window, or set "
-            "max_context_tokens in a settings file"
-        )
-    return window.usable
 
 
 # --- pins -----------------------------------------------------------------------------------------
@@ -250,33 +204,23 @@ def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
 
     A pin is a position as in Python (from 0, or back from -1), or the id of a message. Any other
     text selects the messages that contain it in their words, a tool call or a tool result.
-
-    Raises:
-        Stop: there is no such message, or no message contains the text.
     """
     return sorted({position for pin in pins for position in _positions(pin, messages)})
 
 
-def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
-    if _NUMBER.fullmatch(pin):
-        yield _position(pin, len(messages))
-        return
+def _positions(pin: str, messages: Sequence[Message]) -> Sequence[int]:
     if not pin.strip():
         raise Stop("--pin: an empty text; give a message's number or a text it contains")
+    if _NUMBER.fullmatch(pin):
+        number = int(pin) if len(pin) < 20 else len(messages)  # Python parses no endless number
+        if not -len(messages) <= number < len(messages):
+            raise Stop(f"--pin {pin[:20]}: there are messages 0 to {len(messages) - 1:,}")
+        return [number % len(messages)]
     matches = [i for i, message in enumerate(messages) if message.id == pin]
     matches = matches or [i for i, message in enumerate(messages) if _holds(message, pin)]
     if not matches:
         raise Stop(f"--pin {pin!r}: no message contains this text")
-    yield from matches
-
-
-def _position(pin: str, count: int) -> int:
-    number = int(pin) if len(pin) <= _LONGEST_NUMBER else count
-    position = number if number >= 0 else count + number
-    if not 0 <= position < count:
-        name = pin if len(pin) <= _LONGEST_NUMBER else "(a long number)"
-        raise Stop(f"--pin {name}: there are messages 0 to {count - 1:,}")
-    return position
+    return matches
 
 
 def _holds(message: Message, text: str) -> bool:
@@ -295,30 +239,20 @@ def own_key() -> bytes | None:
     try:
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         file = state / "compact" / "key"
-        return _read_key(file) or _new_key(file)
+        if (key := _read_key(file)) is None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if file.exists() and _read_key(file) is None:  # a crash cut it short
+                file.unlink(missing_ok=True)
+            with suppress(FileExistsError):  # another process was faster: its key counts
+                write_whole(file, secrets.token_hex(32).encode(), replaces=False)
+            key = _read_key(file)
     except (OSError, RuntimeError):
         return None
+    return key
 
 
 def _read_key(file: Path) -> bytes | None:
-    """Read the key from the file; None if there is no file, or a crash cut the key short."""
     with suppress(FileNotFoundError):
         if len(key := file.read_bytes()) >= SHORTEST_KEY:
             return key
     return None
-
-
-def _new_key(file: Path) -> bytes | None:
-    """Write a new key, whole or not at all. If another process was faster, return its key."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    made, name = mkstemp(dir=file.parent, prefix=".key-")
-    try:
-        with os.fdopen(made, "wb") as out:
-            out.write(secrets.token_hex(32).encode())
-        if file.exists() and _read_key(file) is None:
-            file.unlink(missing_ok=True)
-        with suppress(FileExistsError):
-            os.link(name, file)
-        return _read_key(file)
-    finally:
-        os.unlink(name)

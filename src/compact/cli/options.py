@@ -16,8 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from compact.cli.parts import Report
-from compact.cli.render import print_report
+from compact.cli.render import Report, print_report
 from compact.cli.words import COLOUR, When
 from compact.messages.sizes import size_in
 
@@ -33,12 +32,7 @@ LARGEST = 1_000_000_000
 
 
 def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -> int:
-    """Parse a number such as `8_000`, `8,000`, `8k` or `1.5m`. A default is already a number and is
-    returned unchanged.
-
-    Raises:
-        typer.BadParameter: the text is no number, or lies outside `least` to `LARGEST`.
-    """
+    """Parse a number such as `8_000`, `8,000`, `8k` or `1.5m`. A default is one already."""
     number = size_in(str(text))
     if number is not None and least <= number <= LARGEST:
         return number
@@ -47,29 +41,17 @@ def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -
 
 
 def position(text: str | int) -> int:
-    """Parse the position of a message, counted from 0.
-
-    Raises:
-        typer.BadParameter: the text is no position.
-    """
+    """Parse the position of a message, counted from 0."""
     return whole_number(text, least=0, example="120")
 
 
 def count(text: str | int) -> int:
-    """Parse a count, at least 1.
-
-    Raises:
-        typer.BadParameter: the text is no count.
-    """
+    """Parse a count, at least 1."""
     return whole_number(text, example="120")
 
 
 def day(text: str) -> datetime:
-    """Parse a day, or a day with a time. Without a time zone, UTC is assumed.
-
-    Raises:
-        typer.BadParameter: the text is no day.
-    """
+    """Parse a day, or a day with a time. Without a time zone, UTC is assumed."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -91,6 +73,11 @@ def number_option(help: str, parser: Callable[[str], object] = whole_number) -> 
     return typer.Option(parser=parser, metavar="N", help=help)
 
 
+def day_option(help: str) -> Any:  # noqa: ANN401
+    """Define an option with a day."""
+    return typer.Option(parser=day, metavar="DAY", help=help)
+
+
 def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401
     """Define an option with a text."""
     return typer.Option(metavar=metavar, help=help)
@@ -101,11 +88,7 @@ def flag(name: str, help: str) -> Any:  # noqa: ANN401
     return typer.Option(name, help=help)
 
 
-def argument(
-    metavar: str,
-    help: str,
-    completed: Callable[[typer.Context, str], list[str]] | None = None,
-) -> Any:  # noqa: ANN401
+def argument(metavar: str, help: str, completed: Callable[..., Any] | None = None) -> Any:  # noqa: ANN401
     """Define a positional argument; `completed` gives completions for a shell."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=completed)
 
@@ -116,15 +99,19 @@ Json = Annotated[bool, flag("--json", "Print JSON instead, for machines.")]
 Most = Annotated[int, number_option("How many to show.", count)]
 Store = Annotated[
     str | None,
-    text_option(
-        "FILE",
-        "The file that holds the sessions. Default: the setting `store`, else "
-        ".compact/sessions.db in this folder.",
-    ),
+    text_option("FILE", "The file of the sessions. Default: `store`, else .compact/sessions.db."),
 ]
-Keep = Annotated[
+Keep = Annotated[str | None, text_option("TEXT", "What else a summarizing model should keep.")]
+Summarizer = Annotated[
     str | None,
-    text_option("TEXT", "What else a summarizing model should keep, in your words."),
+    text_option("KEY", "Who writes summaries: a model, extractive or off. Default: the settings'."),
+]
+Tokenizer = Annotated[
+    str | None,
+    text_option(
+        "NAME",
+        "o200k or cl100k (exact), claude or chars (estimates). Default: the session's or model's.",
+    ),
 ]
 Out = Annotated[
     str | None,
@@ -141,11 +128,7 @@ class JsonOptions:
 
     json: Json = False
     color: Annotated[
-        When,
-        typer.Option(
-            help="When to use colours: auto (on a terminal; NO_COLOR and FORCE_COLOR are heard), "
-            "always (for less -R), or never.",
-        ),
+        When, typer.Option(help="Colours: auto (on a terminal), always (for less -R), or never.")
     ] = "auto"
 
 
@@ -162,20 +145,9 @@ class CountOptions(SettingsOptions):
 
     model: Annotated[
         str | None,
-        text_option(
-            "KEY",
-            "The model to fit for, such as gpt-4o or ollama:qwen3:8b; gives the window and the "
-            "tokenizer. Default: from the settings.",
-        ),
+        text_option("KEY", "The model to fit for, such as gpt-4o. Default: the settings'."),
     ] = None
-    tokenizer: Annotated[
-        str | None,
-        text_option(
-            "NAME",
-            "o200k or cl100k (exact), claude or chars (estimates). Default: the model's, "
-            "else o200k for chat completions and claude for Anthropic messages.",
-        ),
-    ] = None
+    tokenizer: Tokenizer = None
 
 
 # --- from options to a command --------------------------------------------------------------------

@@ -20,11 +20,7 @@ BESIDE = ("-wal", "-shm", "-journal")
 
 
 def print_data(text: str) -> None:
-    """Write text to stdout as UTF-8, whatever the terminal's encoding: stdout may be a file.
-
-    Raises:
-        Stop: the text could not be written in full.
-    """
+    """Write text to stdout as UTF-8, whatever the terminal's encoding: stdout may be a file."""
     data = text.encode("utf-8", "replace")
     with _explained("standard output"):
         if sys.stdout is None:
@@ -40,11 +36,7 @@ def print_json(value: object) -> None:
 
 
 def check_name(option: str, name: str | None) -> None:
-    """Refuse an empty file name.
-
-    Raises:
-        Stop: the name is empty.
-    """
+    """Refuse an empty file name."""
     if name == "":
         raise Stop(f"{option}: an empty name")
 
@@ -54,9 +46,6 @@ def write(name: str | None, text: str) -> int | None:
     the file has.
 
     A device or a pipe is written directly. A link stays a link.
-
-    Raises:
-        Stop: the file could not be written, or is a store. The old file is untouched.
     """
     if name is None:
         print_data(text)
@@ -77,11 +66,7 @@ def write(name: str | None, text: str) -> int | None:
 
 
 def refuse_store(name: str) -> None:
-    """Refuse to write to a store, or to a file that belongs to one.
-
-    Raises:
-        Stop: the name is such a file.
-    """
+    """Refuse to write to a store, or to a file that belongs to one."""
     try:
         path = os.path.realpath(name)
     except (OSError, ValueError):  # the write itself reports a wrong name

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, get_args
 
 from compact.cli.jobs import Job
-from compact.cli.parts import Bar, Cell, Shown, Styled, Table
+from compact.cli.render import Bar, Cell, Shown, Styled, Table
 from compact.cli.views import tokens_by_part
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.engine.plan import Fate, Plan, RungName
@@ -84,12 +84,10 @@ def _news(plan: Plan, job: Job) -> dict[str, list[ShownChange]]:
 
 def fates_by_speaker(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]]:
     """Speaker → outcome → number of messages."""
-    rows: dict[str, Counter[str]] = {}
-    for change in changes:
-        if change.number is not None:
-            rows.setdefault(change.speaker, Counter())[change.fate] += 1
+    counts = Counter((each.speaker, each.fate) for each in changes if each.number is not None)
     return {
-        speaker: {fate: row[fate] for fate in FATES if row[fate]} for speaker, row in rows.items()
+        speaker: {fate: counts[speaker, fate] for fate in FATES if counts[speaker, fate]}
+        for speaker, _ in counts
     }
 
 

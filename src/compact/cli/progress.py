@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -48,12 +47,7 @@ class Progress:
             self._timer.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Remove the line, and print the notable events that happened meanwhile."""
         if self._timer is not None:
             self._timer.cancel()
@@ -100,7 +94,5 @@ def share_done(progress: Progress, text: str) -> Callable[[int, int], None]:
 
 
 def _sentence(event: Event) -> str:
-    """Describe the event in words. Secrets are removed first, because the sentence cuts long
-    reasons and might cut within a secret.
-    """
+    # Redact first: the sentence cuts long reasons, and might cut within a secret.
     return sentence(redacted(event, REDACTOR.get()))

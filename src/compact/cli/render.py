@@ -1,8 +1,8 @@
-"""Prints the output of commands (`parts`). No other module of the command line knows Rich's tables
-and texts.
+"""The output of commands: first a value for machines, then parts for a person.
 
-Output also works on terminals without Unicode or colours. Text of a conversation cannot steer the
-terminal.
+A command is a generator. With `--json` its first value is printed as JSON; otherwise the parts are
+drawn. They also work on terminals without Unicode or colours, and no text of a conversation can
+steer the terminal.
 """
 
 from __future__ import annotations
@@ -11,42 +11,101 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from rich import box, table
-from rich.console import Console as Console
+from rich.console import Console
 from rich.text import Text
 
 from compact.cli import output
-from compact.cli.parts import (
-    OTHER,
-    PARTS,
-    Aside,
-    Bar,
-    Cell,
-    Data,
-    Part,
-    Report,
-    Shown,
-    Styled,
-    Table,
-)
 from compact.cli.words import visible, wants_colour
 
 NARROW = 100
 """Width in columns if stdout is not a terminal and $COLUMNS is not set."""
-LONGEST_WIDTH = 5
-"""A $COLUMNS of this many digits or more is ignored."""
 WIDE = 1_000
 """Width in columns of a list outside a terminal, so large that no id wraps."""
 
 
+class Look(NamedTuple):
+    """How a part of a window is drawn. Each part has its own mark, so colours are not needed."""
+
+    style: str
+    mark: str
+    plain_mark: str
+    """The mark for terminals without Unicode."""
+
+
+PARTS: Mapping[str, Look] = {
+    "system": Look("blue", "█", "#"),
+    "tools and framing": Look("bright_blue", "▐", "|"),
+    "record": Look("bright_green", "▓", "%"),
+    "checkpoint": Look("green", "▒", "+"),
+    "pinned": Look("cyan", "▚", "*"),
+    "memory": Look("magenta", "▞", "~"),
+    "recent": Look("yellow", "▄", "="),
+    "free": Look("bright_black", "░", "."),
+}
+"""Part of a window → how it is drawn."""
+
+
+class Styled(NamedTuple):
+    """A text with its own line breaks. The terminal wraps long lines, but cuts a row (`is_row`). A
+    pipe gets a row whole.
+    """
+
+    text: str
+    style: str = ""
+    is_row: bool = False
+
+
+Cell = str | int | Styled | None
+
+
+class Table(NamedTuple):
+    """A plain table. Long cells wrap. Columns in `right` hold numbers; columns in `whole` never
+    wrap. With `is_list`, no column wraps outside a terminal: scripts want an id on one line.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    right: Sequence[str] = ()
+    whole: Sequence[str] = ()
+    is_list: bool = False
+
+
+class Bar(NamedTuple):
+    """The parts of a window side by side, with a legend."""
+
+    parts: Mapping[str, int]
+    total: int
+
+
+Shown = str | Styled | Table | Bar
+"""What a person sees. A plain string is prose, and wraps at the width."""
+
+
+class Data(NamedTuple):
+    """A line for the next command in a pipe. It is printed unchanged."""
+
+    text: str
+
+
+class Aside(NamedTuple):
+    """A part that goes to stderr."""
+
+    part: Shown
+
+
+Part = Shown | Data | Aside
+Report = Iterator[Any]
+"""A command's output: first a value for JSON, then the parts."""
+
+
 def print_report(report: Report, *, as_json: bool) -> None:
     """Print the output of a command: its value as JSON, or its parts."""
-    for value in report:
-        if as_json:
-            output.print_json(value)
-        break
+    value = next(report, None)
+    if as_json and value is not None:
+        output.print_json(value)
     for part in report:
         if not as_json:
             print_part(part)
@@ -84,7 +143,7 @@ def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
     if stream is not None and stream.isatty():
         return None
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and len(columns) < LONGEST_WIDTH and int(columns):
+    if columns.isdecimal() and len(columns) < 5 and int(columns):  # no screen has 10,000 columns
         return int(columns)
     if coloured and sys.stderr is not None and sys.stderr.isatty():
         with suppress(OSError):
@@ -101,11 +160,11 @@ def _draw(out: Console, part: Shown) -> None:
             out.print(bar(part.parts, part.total, width, ascii_only=ascii_only))
             out.print(legend(part.parts, width, ascii_only=ascii_only))
         case Styled(is_row=True) if out.file.isatty():
-            out.print(Text(visible(part.text), style=part.style), no_wrap=True, overflow="ellipsis")
+            out.print(_cell(part), no_wrap=True, overflow="ellipsis")
         case Styled():
-            out.print(Text(visible(part.text), style=part.style), soft_wrap=True)
+            out.print(_cell(part), soft_wrap=True)
         case _:
-            out.print(Text(visible(part)))
+            out.print(_cell(part))
 
 
 def _draw_table(out: Console, content: Table) -> None:
@@ -114,11 +173,12 @@ def _draw_table(out: Console, content: Table) -> None:
     if content.is_list and not out.file.isatty():
         out.width = WIDE
     for name in content.columns:
-        justify: Literal["left", "right"] = "right" if name in content.right else "left"
-        is_whole = name in content.right or name in content.whole
+        is_number = name in content.right
+        is_whole = is_number or name in content.whole
+        justify: Any = "right" if is_number else "left"
         drawn.add_column(name, justify=justify, no_wrap=is_whole, overflow="fold")
     for row in content.rows:
-        drawn.add_row(*(_cell(cell) for cell in row))
+        drawn.add_row(*map(_cell, row))
     out.print(drawn)
 
 
@@ -133,43 +193,33 @@ def _cell(value: Cell) -> Text:
 
 def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -> Text:
     """Return the parts of a total side by side. A part with tokens gets at least one cell."""
-    sizes = _sizes(list(parts.values()), total, width)
+    sizes = [
+        max(1, round(size * width / total)) if size and total > 0 else 0 for size in parts.values()
+    ]
+    while sum(sizes) != width and any(sizes):
+        sizes[sizes.index(max(sizes))] += 1 if sum(sizes) < width else -1
     text = Text()
-    cells = _cells(parts, ascii_only=ascii_only)
-    for (_, cell, style), size in zip(cells, sizes, strict=True):
-        text.append(cell * size, style=style)
+    for name, size in zip(parts, sizes, strict=True):
+        text.append(_mark(name, ascii_only=ascii_only) * size, style=PARTS[name].style)
     return text
 
 
-def _cells(parts: Mapping[str, int], *, ascii_only: bool) -> Iterator[tuple[str, str, str]]:
-    for name in parts:
-        look = PARTS.get(name, OTHER)
-        yield name, look.plain_mark if ascii_only else look.mark, look.style
-
-
-def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:
-    if total <= 0 or not parts:
-        return [0] * len(parts)
-    sizes = [max(1, round(tokens * width / total)) if tokens else 0 for tokens in parts]
-    while sum(sizes) != width and any(sizes):
-        largest = sizes.index(max(sizes))
-        sizes[largest] += 1 if sum(sizes) < width else -1
-    return sizes
+def _mark(name: str, *, ascii_only: bool) -> str:
+    return PARTS[name].plain_mark if ascii_only else PARTS[name].mark
 
 
 def legend(parts: Mapping[str, int], width: int, *, ascii_only: bool) -> Text:
     """Return the names and tokens of the parts, wrapped at the width."""
-    text = Text()
-    used = 0
-    for name, cell, style in _cells(parts, ascii_only=ascii_only):
-        if not parts[name]:
-            continue
+    text, used = Text(), 0
+    for name in filter(parts.get, parts):
         words = f" {name} {parts[name]:,}"
-        if used:
-            gap = "\n" if used + len(words) + 4 > width else "   "
-            text.append(gap)
-            used = 0 if gap == "\n" else used + len(gap)
-        text.append(cell, style=style)
+        if used + len(words) + 4 > width and used:
+            text.append("\n")
+            used = 0
+        elif used:
+            text.append("   ")
+            used += 3
+        text.append(_mark(name, ascii_only=ascii_only), style=PARTS[name].style)
         text.append(words)
         used += len(words) + 1
     return text

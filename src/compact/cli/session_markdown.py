@@ -65,11 +65,7 @@ def is_session_markdown(start: bytes) -> bool:
 
 
 def _parts(message: Message) -> Iterator[str]:
-    if isinstance(message.content, str):
-        if message.content:
-            yield _as_markdown(message.content)
-        return
-    for part in message.content:
+    for part in message.parts:
         yield from _of_part(part)
 
 
@@ -144,10 +140,8 @@ def _steers(sign: str) -> bool:
 
 
 def _line(text: str) -> str:
-    """Return a name on one line, without backticks."""
     return " ".join(_clean(text).replace("`", "'").split())
 
 
 def _escaped(text: str) -> str:
-    """Return words on one line, with Markdown escaped."""
     return re.sub(r"[<\[\\]", r"\\\g<0>", _line(text))

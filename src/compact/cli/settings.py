@@ -48,12 +48,7 @@ SETTING_OF = {
 
 
 def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
-    """Return the effective settings. `own` are options of one command only.
-
-    Raises:
-        InvalidConfig: a setting is wrong; the error names its source.
-        Stop: an option is wrong.
-    """
+    """Return the effective settings. `own` are options of one command only."""
     asked: dict[str, Any] = {**vars(options), **own}
     tokenizer, summarizer = asked.get("tokenizer"), asked.get("summarizer")
     if tokenizer is not None and not wiring.names_tokenizer(tokenizer):
@@ -94,11 +89,7 @@ def name_of_store(settings: CompactConfig) -> str:
 
 
 def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str]) -> None:
-    """Refuse an unknown name.
-
-    Raises:
-        Stop: the error suggests a similar name, or lists all.
-    """
+    """Refuse an unknown name."""
     if name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
         raise Stop(f"{option}: unknown name {name!r}{hint}")
@@ -108,9 +99,6 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
     """Check the models before any work. Return the other machines that get text to summarize. The
     `.env` of a folder must not choose a model on another machine, or the author of that `.env`
     could read the conversation.
-
-    Raises:
-        InvalidConfig, Stop: a key is wrong, or comes from `.env`.
     """
     keys = [("summarizer", settings.summarizer)]
     keys += [("summarizer_fallbacks", key) for key in settings.summarizers()[1:]]
@@ -139,9 +127,6 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
 def _check_reports(settings: CompactConfig) -> None:
     """Refuse a `.env` that sends reports or archives to another machine, sends a key to a local
     port, or weakens the protection of the user.
-
-    Raises:
-        InvalidConfig: the setting comes from `.env`.
     """
     for setting in ("ariadne_url", "otlp_endpoint"):
         address = getattr(settings, setting)
@@ -180,11 +165,7 @@ def _check_origin(settings: CompactConfig, setting: str, where: str) -> None:
 
 
 def variables_of(path: Path) -> dict[str, str]:
-    """Return the settings in a `.env`; empty if there is no such file.
-
-    Raises:
-        InvalidConfig: the file cannot be read as text.
-    """
+    """Return the settings in a `.env`; empty if there is no such file."""
     if not path.is_file():
         return {}
     try:

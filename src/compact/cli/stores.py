@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compact import wiring
-from compact.cli.options import SettingsOptions, Store, argument, number_option, text_option
+from compact.cli.options import (
+    SettingsOptions,
+    Store,
+    Tokenizer,
+    argument,
+    number_option,
+    text_option,
+)
 from compact.cli.settings import name_of_store, settings_of
 from compact.config import CompactConfig, did_you_mean
 from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
     from compact.session.context_manager import ContextManager
 
 _NUMBER = regex(r"-?[0-9]{1,18}")
-MOST_NAMED = 5
-"""How many ids an error lists at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +46,7 @@ class StoreOptions(SettingsOptions):
     scope: Annotated[
         str | None,
         text_option(
-            "NAME",
-            "Whose sessions: a user, tenant or project. Default: default; lists show all.",
+            "NAME", "Whose sessions: a user, tenant or project. Default: default; lists show all."
         ),
     ] = None
 
@@ -74,15 +78,9 @@ class OpenOptions(OneSessionOptions):
     """Options of commands that open a session."""
 
     window: Annotated[
-        int | None,
-        number_option(
-            "The model's window in tokens. Default: from the settings, else the last one used "
-            "with the session."
-        ),
+        int | None, number_option("The model's window. Default: the settings', else the last one.")
     ] = None
-    tokenizer: Annotated[
-        str | None, text_option("NAME", "The tokenizer. Default: the session's own.")
-    ] = None
+    tokenizer: Tokenizer = None
 
 
 @dataclass(frozen=True)
@@ -106,11 +104,7 @@ class SessionCatalog:
         return session.model_copy(update={"model": model}) if model else session
 
     def find(self, name: str) -> Session:
-        """Return the session with this id or unique prefix.
-
-        Raises:
-            NotFound: there is no such session, or there are several.
-        """
+        """Return the session with this id or unique prefix."""
         scope = self.scope or DEFAULT_SCOPE
         with suppress(NotFound):
             session = self.store.session(name)
@@ -124,25 +118,16 @@ class SessionCatalog:
         except NotFound as error:
             if self.scope or len(ids) == len(self.sessions()):
                 raise
-            other = next((s.scope for s in self.sessions() if s.id == name), None)
-            where = "NAME" if other is None else other
-            raise NotFound(f"{error}; to look in another scope: --scope {where}") from None
+            other = next((s.scope for s in self.sessions() if s.id == name), "NAME")
+            raise NotFound(f"{error}; to look in another scope: --scope {other}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
-        """Return a branch of the session; without a name, the open one.
-
-        Raises:
-            NotFound: there is no such branch.
-        """
+        """Return a branch of the session; without a name, the open one."""
         if name is None:
             return session.branch
         ids = [branch.id for branch in self.store.branches(session.id)]
         where = f"session {session.id!r}"
         return self.store.branch(one_of(name, ids, what="branch", where=where))
-
-    def window_of(self, session: Session) -> int:
-        """Return a session's window: that of `known_window_of`, else the default."""
-        return self.known_window_of(session) or DEFAULT_WINDOW
 
     def known_window_of(self, session: Session) -> int | None:
         """Return the window from the settings, else the session's last window, else its model's
@@ -159,26 +144,21 @@ class SessionCatalog:
 
 
 def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
-    """Return the known id that equals the name, or the only id that begins with the name.
-
-    Raises:
-        NotFound: no id matches, or several do; the error lists similar ones.
-    """
+    """Return the known id that equals the name, or the only id that begins with the name."""
     if name in known:
         return name
     near = [each for each in known if name and each.startswith(name)]
     if len(near) == 1:
         return near[0]
     if near:
-        names = ", ".join(repr(each) for each in near[:MOST_NAMED])
-        more = f" and {len(near) - MOST_NAMED} more" if len(near) > MOST_NAMED else ""
-        raise NotFound(f"{len(near)} {what} ids begin with {name!r}: {names}{more}")
+        raise NotFound(f"{len(near)} {what} ids begin with {name!r}: {_some(near)}")
     hint = did_you_mean(name, known)
-    if not hint:
-        names = ", ".join(repr(each) for each in known[:MOST_NAMED])
-        hint = f"; there are {names}" if names else "; there is none at all"
-        hint += " …" if len(known) > MOST_NAMED else ""
+    hint = hint or (f"; there are {_some(known)}" if known else "; there is none at all")
     raise NotFound(f"no {what} {name!r} in {where}{hint}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (" …" if len(names) > 5 else "")
 
 
 def message_meant(ctx: ContextManager, name: str) -> str:
@@ -195,12 +175,7 @@ def message_meant(ctx: ContextManager, name: str) -> str:
 def opened(
     options: StoreOptions, *, create: bool = False, **own: object
 ) -> Iterator[SessionCatalog]:
-    """Open the store for the block. `own` are options of one command only.
-
-    Raises:
-        NotFound: there is no store and `create` is off; the error says how to make one.
-        StoreFailed: the store cannot be opened.
-    """
+    """Open the store for the block. `own` are options of one command only."""
     settings = settings_of(options, **own)
     file = name_of_store(settings)
     if create and settings.store is None:
@@ -235,10 +210,6 @@ def entered(
 ) -> Iterator[tuple[SessionCatalog, ContextManager]]:
     """Open the session for the block, with its store. Its events also go to the exporters of the
     settings, and its compressions to their archive.
-
-    Raises:
-        NotFound, StoreFailed: there is no such store or session.
-        InvalidConfig, ImportError: a package for an exporter or the archive is missing.
     """
     with opened(options, create=False, **own) as catalog:
         session, settings = catalog.find(options.session), catalog.settings
@@ -269,9 +240,6 @@ def context_of(
 ) -> ContextManager:
     """Open the session with its own tokenizer and tool schemas, and the policy of the settings.
     With `recall`, or if the settings say so, old turns are quoted before the newest message.
-
-    Raises:
-        InvalidConfig: there is no such tokenizer.
     """
     from compact.session.context_manager import ContextManager  # listing sessions opens no session
 
@@ -283,7 +251,7 @@ def context_of(
         tokenizer = wiring.token_counter_of(settings, session.wire).estimator.name
     tools = session.metadata.get("tools")
     return ContextManager(
-        window=window or catalog.window_of(session),
+        window=window or catalog.known_window_of(session) or DEFAULT_WINDOW,
         store=catalog.store,
         session_id=session.id,
         scope=session.scope,

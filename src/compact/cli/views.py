@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from compact.cli.parts import PARTS, Shown, Styled, Table
+from compact.cli.render import PARTS, Shown, Styled, Table
 from compact.cli.words import counted, one_line, whole
 from compact.messages.context import render_text
 from compact.messages.messages import Message
@@ -161,17 +161,16 @@ def archived_table(found: Sequence[ArchivedConversation]) -> Table:
         (
             whole(each.session_id),
             one_line(each.title or "", 60),
-            time_of(each.begun).partition(" ")[0],
-            time_of(each.ended).partition(" ")[0],
+            f"{time_of(each.begun):.10}",
+            f"{time_of(each.ended):.10}",
             each.messages,
             each.bytes,
         )
         for each in found
     ]
-    names = ("session", "title", "from", "to", "messages", "bytes")
-    return Table(
-        names, rows, right=("messages", "bytes"), whole=("session", "from", "to"), is_list=True
-    )
+    days, numbers = ("from", "to"), ("messages", "bytes")
+    names = ("session", "title", *days, *numbers)
+    return Table(names, rows, right=numbers, whole=("session", *days), is_list=True)
 
 
 def runs_of(positions: Iterable[int]) -> list[list[int]]:

@@ -119,11 +119,7 @@ def folder_of(store: str) -> Path:
 
 
 def begun(store: str, wanted: str) -> Path:
-    """Create a folder for a migration. If the name is taken, add a number.
-
-    Raises:
-        StoreFailed: the folder cannot be created.
-    """
+    """Create a folder for a migration. If the name is taken, add a number."""
     place = folder_of(store)
     try:
         make_folders(place)
@@ -141,11 +137,7 @@ def begun(store: str, wanted: str) -> Path:
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Write a manifest, whole or not at all.
-
-    Raises:
-        StoreFailed: the manifest cannot be written.
-    """
+    """Write a manifest, whole or not at all."""
     value = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -163,13 +155,7 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def read(folder: Path) -> Manifest:
-    """Read the manifest of a migration.
-
-    Raises:
-        NotFound: there is no manifest.
-        StoreDamaged: the manifest is not what compact wrote.
-        StoreFailed: a newer compact wrote the manifest.
-    """
+    """Read the manifest of a migration."""
     path = folder / MANIFEST
     try:
         value: dict[str, Any] = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, cast
 
@@ -198,9 +199,7 @@ class _Migration:
     def _known_before(
         self, found: FoundConversation, read: SessionFile
     ) -> MigratedConversation | None:
-        """The outcome for a conversation of which the store has a part or another past. None for a
-        new conversation.
-        """
+        """Return the outcome if the store has a part of it, or another past; else None."""
         name, links = read.session.id, stored_sources.links_of(read.messages)
         from_place = self.stored.from_place(found.source.path, found.number)
         for candidate in filter(None, dict.fromkeys((name, from_place))):
@@ -296,20 +295,7 @@ class _Migration:
             size = window.size if window else DEFAULT_WINDOW
             snapshot = legacy_snapshots.as_snapshot(read, session, history, size)
         if session is None or snapshot is None:
-            own = read.session.model_copy(
-                update={"id": f"{owner or 'session'}-{sources.base_of(found.source.path)}"}
-            )
-            apart = replace(read, session=own)
-            done = self._known_before(replace(found, own_id=own.id), apart)
-            done = done or self._add(found, apart)
-            if done.outcome != "new":
-                return done
-            why = (
-                f"its session {owner!r} is not there"
-                if session is None
-                else f"its messages are not those of session {owner!r}"
-            )
-            return done.model_copy(update={"reason": f"{why}: a session of its own"})
+            return self._apart(found, read, owner, is_there=session is not None)
         done = _done(found, "snapshot", session_id=owner)
         done = done.model_copy(update={"snapshot_id": snapshot.id})
         if not self.dry_run:
@@ -320,6 +306,18 @@ class _Migration:
             self.store.note(owner, f"{legacy_snapshots.NOTE}{snapshot.id}", note)
             self.store.save_snapshot(snapshot)
         return done
+
+    def _apart(
+        self, found: FoundConversation, read: SessionFile, owner: str, *, is_there: bool
+    ) -> MigratedConversation:
+        name = f"{owner or 'session'}-{sources.base_of(found.source.path)}"
+        apart = replace(read, session=read.session.model_copy(update={"id": name}))
+        done = self._known_before(replace(found, own_id=name), apart) or self._add(found, apart)
+        if done.outcome != "new":
+            return done
+        why = f"its messages are not those of session {owner!r}"
+        why = why if is_there else f"its session {owner!r} is not there"
+        return done.model_copy(update={"reason": f"{why}: a session of its own"})
 
     def _history_of(self, session_id: str) -> tuple[Session | None, list[Message]]:
         if session_id in self.owners:
@@ -332,17 +330,13 @@ class _Migration:
         return session, [entry.message for entry in entries]
 
     def _free_id(self, wanted: str, found: FoundConversation) -> str:
-        """The wanted id. Where another conversation has it, the id gets a part of the file's
-        digest.
-        """
+        """Return the wanted id, with a part of the file's digest where another one has it."""
         if not self._is_taken(wanted):
             return wanted
         cut = wanted[: importing.LONGEST_ID - SHOWN_OF_DIGEST - 1]
-        name, number = f"{cut}-{found.sha256[:SHOWN_OF_DIGEST]}", 1
-        while self._is_taken(name):
-            number += 1
-            name = f"{cut}-{found.sha256[:SHOWN_OF_DIGEST]}-{number}"
-        return name
+        own = f"{cut}-{found.sha256[:SHOWN_OF_DIGEST]}"
+        names = chain([own], (f"{own}-{number}" for number in count(2)))
+        return next(name for name in names if not self._is_taken(name))
 
     def _is_taken(self, name: str) -> bool:
         return name in self.planned or stored_sources.session_in(self.store, name) is not None
@@ -358,11 +352,7 @@ class _Migration:
         manifest.write(folder, Manifest("running", self.report()))
 
     def _check(self, session: Session, read: SessionFile) -> None:
-        """Read a new session back. Delete it again where it differs from the file.
-
-        Raises:
-            InvalidTranscript: it differs.
-        """
+        """Read a new session back. Delete it again where it differs from the file."""
         wrong = stored_sources.stored_as_read(self.store, session.branch.id, read.messages)
         if wrong is not None:
             forget(self.store, session.id, self.settings)

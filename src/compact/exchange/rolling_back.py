@@ -73,19 +73,13 @@ def roll_back(
 
 
 def _free(folder: Path) -> Path:
-    """The folder, or its name with the first free number. An earlier rollback may have ended after
-    it made its backup.
-    """
+    # an earlier rollback may have ended after it made its backup
     names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     return next(name for name in chain([folder], names) if not name.exists())
 
 
 def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
-    """The named migration of a scope, or the newest one that is not rolled back.
-
-    Raises:
-        NotFound: there is none; the text names the existing ones.
-    """
+    """Return the named migration of a scope, or the newest one that is not rolled back."""
     own = [(each, manifest.read(each)) for each in manifest.all_of(store)]
     own = [(folder, entry) for folder, entry in own if entry.report.scope == scope]
     for folder, entry in reversed(own):
@@ -128,10 +122,8 @@ class _RollingBack:
         )
 
     def check(self, settings: CompactConfig | None, beside: Sequence[str]) -> None:
-        """Called when nobody else can write any more. `beside` lists other data that would be lost.
-
-        Raises:
-            StoreFailed: the backup may not be restored.
+        """Refuse a rollback that would lose what somebody wrote. Nobody else can write by now.
+        `beside` lists other data that would be lost.
         """
         report = self.report("")
         if report.others:

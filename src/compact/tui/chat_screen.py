@@ -198,7 +198,6 @@ class ChatScreen(Screen[None]):
         return self._job is not None and not self._job.is_finished
 
     def _cancel(self) -> None:
-        """Stop the job, but only once: a second stop would keep it from saving the answer."""
         if self._job is not None and self._job is not self._stopped:
             self._stopped = self._job
             self._job.cancel()

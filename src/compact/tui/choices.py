@@ -46,12 +46,7 @@ def first_ready(found: list[Choice]) -> str | None:
 
 
 def check_client(model: str) -> None:
-    """Refuse a model whose client package is missing, before a message is sent.
-
-    Raises:
-        UnknownModel: the key is wrong.
-        ImportError: a package is missing; the text says how to install it.
-    """
+    """Refuse a model whose client package is missing, before a message is sent."""
     try:
         wiring.check_package(model)
     except ModelRefused as error:  # do not say that a message was refused: there is none yet

@@ -91,11 +91,7 @@ class Dialogue:
             ctx.unpin(place)
 
     async def answer(self) -> AsyncIterator[str]:
-        """Yield the model's answer in pieces. An answer that stops early is kept and marked.
-
-        Raises:
-            CompactError: as `ContextManager.astream`.
-        """
+        """Yield the model's answer in pieces. An answer that stops early is kept and marked."""
         await asyncio.to_thread(self.following.begin, self.ctx)
         clock, written = asyncio.get_running_loop().time, list[str]()
         noted, is_whole = clock(), False
@@ -115,22 +111,14 @@ class Dialogue:
             await self._note("")
 
     async def compress(self, guidance: str) -> str:
-        """Compress now. Return the result in words.
-
-        Raises:
-            CompactError: as `ContextManager.compress_conversation`.
-        """
+        """Compress now. Return the result in words."""
         await asyncio.to_thread(self.following.begin, self.ctx)
         plan = await self.ctx.acompress_conversation(guidance=guidance)
         words = await asyncio.to_thread(self.following.end, self.ctx)
         return words or f"Nothing was compressed: {plan.why or 'everything fits'}."
 
     async def propose(self, guidance: str) -> CompressionProposal:
-        """Propose a compression without applying it.
-
-        Raises:
-            CompactError: as `ContextManager.propose_compression`.
-        """
+        """Propose a compression without applying it."""
         await asyncio.to_thread(self.following.begin, self.ctx)
         try:
             return await self.ctx.apropose_compression(guidance=guidance)
@@ -138,11 +126,7 @@ class Dialogue:
             await asyncio.to_thread(self.following.end, self.ctx)
 
     async def accept(self, proposal: CompressionProposal, texts: Mapping[str, str]) -> str:
-        """Apply a proposal with edited summaries. Return the result in words.
-
-        Raises:
-            CompactError: as `ContextManager.accept`; SummaryRejected if a summary is refused.
-        """
+        """Apply a proposal with edited summaries. Return the result in words."""
         before, covered = await self._used(), covered_by(self.ctx)
         await self.ctx.aaccept(proposal, summaries=texts)
         freed = before - await self._used()

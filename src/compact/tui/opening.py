@@ -51,11 +51,6 @@ def model_of(setup: ChatSetup) -> str | None:
 async def window_for(settings: CompactConfig, model: str) -> int | None:
     """Return the window to open the session with: from the settings; None if the model's window is
     known; else from the model's server, or the default.
-
-    Raises:
-        UnknownModel: the key is wrong.
-        ImportError: the client package is missing.
-        ModelFailed: the server cannot be asked.
     """
     check_client(model)
     if settings.max_context_tokens is not None:
@@ -67,12 +62,7 @@ async def window_for(settings: CompactConfig, model: str) -> int | None:
 
 
 async def opened(setup: ChatSetup, model: str, on_event: Callable[[Event], None]) -> ContextManager:
-    """Open or create the session for that model, and note the model.
-
-    Raises:
-        UnknownModel, ModelFailed: as `window_for`.
-        InvalidConfig, ImportError, StoreFailed: as `ContextManager`.
-    """
+    """Open or create the session for that model, and note the model."""
     window = await window_for(setup.settings, model)
     return await asyncio.to_thread(_open, setup, model, window, on_event)
 

@@ -1,6 +1,5 @@
 """The page of a session, opened in a real browser (K-15, US-2, US-7)."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -14,7 +13,6 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 SAMPLE = Path(wiring.__file__).parent / "cli/sample/harbour.jsonl"
 OWNED = 'document.title="owned"'
 HOSTILE = f"</script><script>{OWNED}</script><img src=x onerror={OWNED}>"
-DATA = Path(os.environ.get("COMPACT_DATA", "/nowhere"))
 
 pytestmark = [
     pytest.mark.slow,
@@ -191,28 +189,3 @@ def test_contrast_roles_and_names(browser, harbour, theme, width):
     assert found.violations_count == 0, report
     assert wide <= width, "nothing is cut on a narrow screen"
     assert steps <= width, "nor do the steps have to be moved"
-
-
-@pytest.mark.data
-def test_a_real_long_session_opens_at_once(browser, tmp_path, capsys):
-    """The largest session of the half that is looked at; its time is printed."""
-    folder = DATA / "claude_code_sessions"
-    files = sorted(folder.glob("*.jsonl"), key=lambda each: each.stat().st_size)
-    if not files:
-        pytest.skip("no recorded sessions: COMPACT_DATA")
-    messages = list(wiring.read_transcript(files[-1]).messages)
-    file = tmp_path / "real.html"
-    data = paged(messages, file, 32_768)
-    shown = browser.new_page()
-    complaints = []
-    shown.on("console", lambda said: complaints.append(said.text))
-    shown.on("pageerror", lambda error: complaints.append(str(error)))
-    shown.goto(file.as_uri())
-    shown.wait_for_selector("#seen-items li")
-    took = shown.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
-    with capsys.disabled():
-        tokens = sum(filter(None, data["messages"]["tokens"]))
-        size = file.stat().st_size
-        print(f"\n{tokens:,} tokens, {size / 1e6:.1f} MB, loaded in {took:,.0f} ms")
-    assert complaints == []
-    shown.close()

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 from compact import wiring
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
-from compact.cli.options import argument, command, flag, number_option, text_option
-from compact.cli.parts import Aside, Report
+from compact.cli.options import (
+    Summarizer,
+    Tokenizer,
+    argument,
+    command,
+    flag,
+    number_option,
+    text_option,
+)
+from compact.cli.render import Aside, Report
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.words import counted, whole
 from compact.errors import NotFound
@@ -37,23 +45,12 @@ class ChatOptions(StoreOptions):
         text_option(
             "KEY",
             "The model to talk to, such as ollama:qwen3:8b; echo:4k answers offline. Default: the "
-            "session's last one, else from the settings, else Ollama's on this machine.",
+            "session's last one, else the settings', else one of Ollama's here.",
         ),
     ] = None
-    window: Annotated[
-        int | None, number_option("The window in tokens. Default: the model's own.")
-    ] = None
-    tokenizer: Annotated[
-        str | None, text_option("NAME", "The tokenizer. Default: the model's.")
-    ] = None
-    summarizer: Annotated[
-        str | None,
-        text_option(
-            "KEY",
-            "Who writes summaries: a model, extractive (needs none), or off. Default: from the "
-            "settings.",
-        ),
-    ] = None
+    window: Annotated[int | None, number_option("The window. Default: the model's own.")] = None
+    tokenizer: Tokenizer = None
+    summarizer: Summarizer = None
 
 
 @command
@@ -69,8 +66,8 @@ def chat(
 ) -> Report:
     """Talk to a model in a conversation that never overflows.
 
-    Everything that is said is kept in the store, and continues there. F1 lists keys and commands.
-    Needs the extra `chat`.
+    Everything is kept in the store, and the session can be continued later. F1 lists keys and
+    commands. Needs the extra `chat`.
 
     Examples:
       compactctl chat
@@ -92,12 +89,7 @@ def chat(
 
 
 def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> str | None:
-    """Run the chat program. Returns the id of the session, if it was kept.
-
-    Raises:
-        Stop: stdin or stdout is no terminal.
-        NotFound: there is no session to continue.
-    """
+    """Run the chat program. Returns the id of the session, if it was kept."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise Stop("chat needs a terminal; `show` and `sessions` work without one")
     from compact.tui.app import ChatApp  # its package may be missing
@@ -109,11 +101,7 @@ def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) 
 
 
 def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -> ChatSetup:
-    """The setup of the chat program.
-
-    Raises:
-        NotFound: there is no session to continue.
-    """
+    """The setup of the chat program."""
     from compact.tui.opening import ChatSetup
 
     scope = catalog.scope or DEFAULT_SCOPE

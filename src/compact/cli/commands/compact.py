@@ -11,9 +11,9 @@ from compact.cli import output
 from compact.cli.errors import Stop
 from compact.cli.jobs import PlanOptions, planned
 from compact.cli.options import Out, command, flag
-from compact.cli.parts import Aside, Report
 from compact.cli.plans import plan_json, plan_parts
 from compact.cli.progress import Progress
+from compact.cli.render import Aside, Report
 
 
 @command

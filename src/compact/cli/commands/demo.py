@@ -9,12 +9,14 @@ from compact import wiring
 from compact.cli import output
 from compact.cli.errors import Stop
 from compact.cli.jobs import Job, plan_of
-from compact.cli.options import CountOptions, command, number_option, text_option
-from compact.cli.parts import Aside, Report, Styled
+from compact.cli.options import SettingsOptions, command, text_option
 from compact.cli.plans import plan_json, plan_parts
+from compact.cli.render import Aside, Report, Styled
 from compact.cli.settings import settings_of
 
 SAMPLE = "harbour.jsonl"
+LIMIT = 8_000
+"""The most tokens of the result."""
 KEY = b"a key for all to see"
 """Fixed, so that the output is the same everywhere."""
 SHOWN_LINES = 24
@@ -29,9 +31,8 @@ NEXT = """Try next, with your own conversation (Claude Code, Codex CLI, ChatGPT,
 
 @command
 def demo(
-    options: CountOptions,
+    options: SettingsOptions,
     *,
-    max_tokens: Annotated[int, number_option("The most tokens the result may have.")] = 8_000,
     save: Annotated[
         str | None, text_option("FILE", "Only write the sample to FILE, to try commands with.")
     ] = None,
@@ -43,18 +44,22 @@ def demo(
 
     Examples:
       compactctl demo
-      compactctl demo --max-tokens 4000
       compactctl demo --save harbour.jsonl
     """
     data = Path(__file__).parents[1].joinpath("sample", SAMPLE).read_bytes()
     if save is not None:
-        yield from _save(save, data)
+        output.check_name("--save", save)
+        start = output.beginning_of(save, len(data) + 1)
+        if start and start != data:
+            raise Stop(f"{save} already exists and is not the sample; give another name")
+        output.write(save, data.decode())
+        yield {"saved": save, "bytes": len(data)}
+        yield Aside(f"wrote {save} ({len(data):,} bytes)")
         return
     settings = settings_of(options)
     transcript = wiring.read_transcript(SAMPLE, data=data)
-    counter = wiring.token_counter_of(settings, transcript.wire)
-    job = Job(settings, transcript, counter)
-    plan = plan_of(job, max_tokens, key=KEY)
+    job = Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
+    plan = plan_of(job, LIMIT, key=KEY)
     yield plan_json(plan, job)
     yield from plan_parts(plan, job)
     if plan.checkpoint is not None:
@@ -64,18 +69,3 @@ def demo(
         yield from (Styled(line, is_row=True) for line in lines[:SHOWN_LINES])
         yield "…" if len(lines) > SHOWN_LINES else ""
     yield NEXT
-
-
-def _save(file: str, data: bytes) -> Report:
-    """Write the sample, but never over another file.
-
-    Raises:
-        Stop: there is a file of that name which holds something else.
-    """
-    output.check_name("--save", file)
-    start = output.beginning_of(file, len(data) + 1)
-    if start and start != data:
-        raise Stop(f"{file} already exists and is not the sample; give another name")
-    output.write(file, data.decode())
-    yield {"saved": file, "bytes": len(data)}
-    yield Aside(f"wrote {file} ({len(data):,} bytes)")

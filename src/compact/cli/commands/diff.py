@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from compact.cli import views
 from compact.cli.jobs import PlanOptions, planned
 from compact.cli.options import command, flag
-from compact.cli.parts import Report, Styled
 from compact.cli.plans import ShownChange, changes_of, fate_parts, plan_json, size_parts, window_bar
 from compact.cli.progress import Progress
+from compact.cli.render import Report, Styled
 from compact.cli.words import one_line
 
 SIGNS = {"checkpoint": "+", "added": "+", "covered": "-", "masked": "~", "clipped": "~"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Annotated, Any, NamedTuple, cast
@@ -16,8 +16,8 @@ import compact
 from compact import wiring
 from compact.cli.errors import BAD_INPUT, without_secrets
 from compact.cli.options import CountOptions, Store, command, flag, number_option
-from compact.cli.parts import Report, Styled, Table
 from compact.cli.progress import Progress
+from compact.cli.render import Report, Styled, Table
 from compact.cli.settings import name_of_store, settings_of
 from compact.cli.views import runs_of
 from compact.cli.words import counted, one_line
@@ -34,8 +34,6 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 INSTEAD = {"apsw": "apsw-sqlite3mc"}
 """Package → a package with the same module and encryption. Only one of them can be installed."""
 
-MOST_SPANS = 12
-"""Runs of messages that a line names."""
 READ_SOON = 64 << 20
 """Bytes of archives that are verified without --check."""
 
@@ -57,9 +55,9 @@ def doctor(
     """Check what is installed, and whether it works.
 
     Checks the packages, the token counts of a known text, whether the trigger can fire with these
-    settings, and the store with its schema. With a model it tells what is known of it: its sizes
-    with the num_ctx for its server, how far it can be trusted. --check also verifies the contents
-    of the store and its archives. Exit code 2 if something is broken.
+    settings, and the store with its schema. --model shows what is known of a model: its sizes with
+    the num_ctx for its server, and how reliable it is. --check also verifies the contents of the
+    store and its archives. Exit code 2 if something is broken.
 
     Examples:
       compactctl doctor
@@ -70,34 +68,30 @@ def doctor(
     settings = settings_of(options, store=store, window=window)
     report = None
     with Progress("Checking") as progress:
-        findings = {}
+        found = dict[str, list[Finding]]()
         if repair:
             progress.now("Repairing the store")
             report = wiring.repair_store(name_of_store(settings))
-            findings["repair"] = list(_repaired(report))
-        once = {finding.about: finding for finding in installed()}  # extras share some
-        findings["installed"] = list(once.values())
-        findings["tokens"] = list(vocabularies())
-        findings["model"] = list(model(settings))
-        findings["trigger"] = list(trigger(settings))
-        findings["store"] = list(stored(settings, check=check or repair))
+            found["repair"] = list(_repaired(report))
+        found["installed"] = list(installed())
+        found["tokens"] = list(vocabularies())
+        found["model"] = list(model(settings))
+        found["trigger"] = list(trigger(settings))
+        found["store"] = list(stored(settings, check=check or repair))
     # an error about a damaged file may quote it
-    findings = {
-        name: [Finding(*without_secrets(e)) for e in part] for name, part in findings.items()
-    }
-    report_json: dict[str, Any] = {
+    found = {name: [Finding(*without_secrets(e)) for e in part] for name, part in found.items()}
+    value: dict[str, Any] = {
         name: [{"about": e.about, "state": e.state, "text": e.text, **e.facts} for e in part]
-        for name, part in findings.items()
+        for name, part in found.items()
     }
     if report is not None:
-        report_json["repair"] = without_secrets(asdict(report))
-        report_json["repair"]["complete"] = report.is_complete
-    yield report_json
-    for name, part in ((name, part) for name, part in findings.items() if part):
+        value["repair"] = {**without_secrets(asdict(report)), "complete": report.is_complete}
+    yield value
+    for name, part in ((name, part) for name, part in found.items() if part):
         rows = [(e.about, Styled(e.state, STYLES[e.state]), e.text) for e in part]
         yield Table((name, "", ""), rows, whole=(name,))
         yield ""
-    wrong = sum(finding.state == "broken" for part in findings.values() for finding in part)
+    wrong = sum(finding.state == "broken" for part in found.values() for finding in part)
     end = f"{wrong} broken" if wrong else "Nothing is broken"
     end = f"{end}." if report is None or report.is_complete else f"{end}: not all was saved."
     yield Styled(end, "bold red" if wrong else "bold")
@@ -124,12 +118,10 @@ def installed() -> Iterator[Finding]:
     yield from _other_compact()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
-    names = set[str]()
-    for requirement in (own and requires("compactctl")) or ():
-        name = re.split(r"[^\w-]", requirement)[0]
-        if name in names:
-            continue
-        names.add(name)
+    by_name: dict[str, str] = {}
+    for requirement in (own and requires("compactctl")) or ():  # extras share some packages
+        by_name.setdefault(re.split(r"[^\w-]", requirement)[0], requirement)
+    for name, requirement in by_name.items():
         if installed_version := _version(name) or _version(INSTEAD.get(name, name)):
             yield Finding(name, "ok", installed_version)
         elif extra := requirement.partition("extra == ")[2].strip("\"')"):
@@ -155,10 +147,9 @@ def _other_compact() -> Iterator[Finding]:
 
 
 def _version(package: str) -> str | None:
-    try:
+    with suppress(PackageNotFoundError):
         return version(package)
-    except PackageNotFoundError:
-        return None
+    return None
 
 
 # --- whether tokens are counted right -------------------------------------------------------------
@@ -188,11 +179,7 @@ def vocabularies() -> Iterator[Finding]:
 
 
 def model(settings: CompactConfig) -> Iterator[Finding]:
-    """Findings on the model of the settings, and on unknown fields in the file of models.
-
-    Raises:
-        InvalidConfig: an entry of that file is wrong.
-    """
+    """Findings on the model of the settings, and on unknown fields in the file of models."""
     book, key = settings.book(), settings.model
     if book.passed_over:
         fields = ", ".join(
@@ -230,11 +217,7 @@ def model(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def trigger(settings: CompactConfig) -> Iterator[Finding]:
-    """Findings on whether a session with these settings is compressed before it overflows.
-
-    Raises:
-        InvalidConfig: a setting is wrong.
-    """
+    """Findings on whether a session with these settings is compressed before it overflows."""
     window, state = settings.window(), "ok"
     if window is None:
         known = settings.model_dump(include=set(ContextWindow.model_fields))
@@ -334,6 +317,5 @@ def _repaired(report: wiring.RepairReport) -> Iterator[Finding]:
 
 
 def _spans(positions: Sequence[int]) -> str:
-    runs = runs_of(positions)
-    texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in runs[:MOST_SPANS]]
-    return ", ".join(texts) + (" …" if len(runs) > MOST_SPANS else "")
+    texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in runs_of(positions)]
+    return ", ".join(texts[:12]) + (" …" if len(texts) > 12 else "")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from compact.cli.jobs import PlanOptions, planned
 from compact.cli.options import command
-from compact.cli.parts import Report
 from compact.cli.plans import plan_json, plan_parts
 from compact.cli.progress import Progress
+from compact.cli.render import Report
 
 
 @command

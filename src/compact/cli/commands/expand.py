@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.cli.options import argument, command, number_option, position
-from compact.cli.parts import Report
+from compact.cli.render import Report
 from compact.cli.stores import OpenOptions, entered, message_meant, one_of
 from compact.cli.views import messages_json, messages_parts
 from compact.cli.words import counted
@@ -17,11 +17,7 @@ def expand(
     *,
     id: Annotated[
         str,
-        argument(
-            "ID",
-            "A checkpoint (ck-…, or a unique prefix), a message's id or number (negative from the "
-            "end), or a tool call.",
-        ),
+        argument("ID", "A checkpoint (ck-…, or a prefix), a message (id or number), or a call."),
     ],
     max_tokens: Annotated[int | None, number_option("The most tokens to show.")] = None,
     start: Annotated[

@@ -10,10 +10,10 @@ import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import command, text_option
-from compact.cli.parts import Report
+from compact.cli.render import Report
 from compact.cli.stores import OpenOptions, entered, memory_of, message_meant, one_of
 from compact.cli.words import one_line
-from compact.messages.goals import Goal, GoalStatus
+from compact.messages.goals import Goal
 from compact.session.context_manager import ContextManager
 
 NEWEST = "newest"
@@ -40,11 +40,7 @@ class MarkOptions(OpenOptions):
     tag: Annotated[list[str] | None, _repeated("TAG", "Tags in place of its own.")] = None
     mode: Annotated[
         str | None,
-        text_option(
-            "MODE",
-            "What it is used for, which shapes what summaries keep: assistant, developer, "
-            "planning, debugger or user.",
-        ),
+        text_option("MODE", "assistant, developer, planning, debugger or user: what it is for."),
     ] = None
     pin: Annotated[
         list[str] | None, _repeated("MESSAGE", "Keep this message word for word in every prompt.")
@@ -52,11 +48,7 @@ class MarkOptions(OpenOptions):
     unpin: Annotated[list[str] | None, _repeated("MESSAGE", "Let it be shortened again.")] = None
     put_aside: Annotated[
         list[str] | None,
-        _repeated(
-            "MESSAGE",
-            f"Show models only head and tail of a message that fits in no window; {NEWEST}: your "
-            "newest one. The whole stays for recall and expand.",
-        ),
+        _repeated("MESSAGE", f"Show models only its head and tail; {NEWEST}: your newest one."),
     ] = None
     goal: Annotated[
         list[str] | None, _repeated("TEXT", "Add a goal: it is in every prompt, word for word.")
@@ -67,7 +59,7 @@ class MarkOptions(OpenOptions):
 
 @command
 def mark(options: MarkOptions) -> Report:
-    """Say something of a session: its title, mode, pins and goals, and whether it is important.
+    """Set a session's title, tags, mode, pins and goals, and whether it is important.
 
     A message is named by its number from 0 (negative from the end) or its id, a goal by its id or a
     unique prefix of it. A goal that is reached or given up leaves the prompts and stays in the
@@ -133,24 +125,14 @@ def _message(ctx: ContextManager, place: int, state: str) -> str:
 
 
 def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[Goal] | None:
-    """The new goals; None without an option about goals.
-
-    Raises:
-        Stop: a goal is empty.
-        NotFound: there is no such goal.
-    """
+    """The new goals; None without an option about goals."""
     if not (options.goal or options.done or options.drop):
         return None
     if not all(text.strip() for text in options.goal or ()):
         raise Stop("--goal: the goal is empty")
-    ended: dict[str, GoalStatus] = {}
-    ways: tuple[tuple[list[str] | None, GoalStatus], ...] = (
-        (options.done, "done"),
-        (options.drop, "dropped"),
-    )
     ids = [goal.id for goal in goals]
-    for names, status in ways:
-        for name in names or ():
-            ended[one_of(name, ids, what="goal", where=where)] = status
+    named = [(name, "done") for name in options.done or ()]
+    named += [(name, "dropped") for name in options.drop or ()]
+    ended = {one_of(name, ids, what="goal", where=where): status for name, status in named}
     current = [g.model_copy(update={"status": ended[g.id]}) if g.id in ended else g for g in goals]
     return [*current, *(Goal(text=text.strip()) for text in options.goal or ())]

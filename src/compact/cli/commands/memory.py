@@ -11,23 +11,22 @@ from typing import Annotated
 import typer
 
 from compact.cli.errors import BAD_INPUT, Stop
-from compact.cli.options import JsonOptions, argument, command, day, flag, text_option
-from compact.cli.parts import Aside, Part, Report, Styled, Table
+from compact.cli.options import JsonOptions, argument, command, day_option, flag, text_option
 from compact.cli.progress import Progress, counting, share_done
-from compact.cli.render import print_part
+from compact.cli.render import Aside, Report, Styled, Table, print_part
 from compact.cli.stores import OneSessionOptions, SessionCatalog, StoreOptions, memory_of, opened
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import counted, visible, whole
 from compact.memory.backup import restore_backup
 from compact.memory.memory_manager import MemoryStatus
 from compact.messages.sessions import Session
-from compact.store.reports import BackupReport, ForgottenReport
-from compact.text.digests import AgeingReport, AgeingRow
+from compact.store.reports import BackupReport
+from compact.text.digests import AgeingRow
 
 
 @command
 def memory_status(options: StoreOptions) -> Report:
-    """Show what a memory holds, how old it has become, and what is still to be done.
+    """Show what a memory holds, how old it is, and what is due.
 
     Lists the sessions in the archive too, the one with the newest message first.
 
@@ -41,7 +40,7 @@ def memory_status(options: StoreOptions) -> Report:
     archives = [session.model_dump(mode="json") for session in archived]
     yield {**status.model_dump(mode="json"), "archives": archives}
     yield Styled(f"scope {status.scope}: {counted(status.sessions, 'session')}", "bold")
-    yield Table(("what", ""), [list(row) for row in _rows(status)], right=())
+    yield Table(("what", ""), list(_rows(status)))
     if archived:
         yield ""
         yield archived_table(archived)
@@ -61,17 +60,10 @@ def _rows(status: MemoryStatus) -> Iterator[tuple[str, str]]:
     if status.file_bytes is not None:
         yield "database", f"{status.file_bytes:,} bytes"
     yield "not indexed yet", f"{status.unindexed:,} messages"
-    if status.embedder is None:
-        yield "by meaning", "no embedder (setting embedder)"
-    elif status.embedder_failed:
-        yield "by meaning", f"not now: {status.embedder_failed}"
-    else:
-        missing = f"{status.unembedded or 0:,} messages not embedded yet"
-        yield "by meaning", f"{status.embedder}, {missing}"
-
-
-COLUMNS = ("session", "days", "level", "due", "done", "tokens", "after", "bytes", "why")
-DRY_COLUMNS = ("session", "days", "level", "due", "to do", "tokens", "about", "bytes", "why")
+    meaning = f"{status.embedder}, {status.unembedded or 0:,} messages not embedded yet"
+    if status.embedder_failed:
+        meaning = f"not now: {status.embedder_failed}"
+    yield "by meaning", meaning if status.embedder else "no embedder (setting embedder)"
 
 
 @command
@@ -80,25 +72,21 @@ def memory_age(
     *,
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False,
     now: Annotated[
-        datetime | None,
-        typer.Option(parser=day, metavar="DAY", help="As if it were this day, such as 2026-05-17."),
+        datetime | None, day_option("As if it were this day, such as 2026-05-17.")
     ] = None,
 ) -> Report:
-    """Write the digests that the sessions' ages ask for, archive the oldest, and embed.
+    """Write the digests that are due, archive the oldest sessions, and embed.
 
-    A session that nobody has used for a week gets a digest of its key points beside its messages,
-    after a month a summary; after 90 days its messages move into files, where they are still read
-    from. Important sessions keep every word where it is. With the setting `embedder`, such as
-    minilm, messages that have no vector yet get one too. A job of cron may run this every day.
+    A session that was not used for a week gets a digest of its key points beside its messages,
+    after a month a summary. After 90 days its messages move into files, and are still read from
+    there. Important sessions stay as they are. With the setting `embedder`, such as minilm,
+    messages without a vector get one too. Run it every day, for example by cron.
 
     Examples:
       compactctl memory age --dry-run
       COMPACT_EMBEDDER=minilm compactctl memory age --json
     """
-    with (
-        opened(options) as catalog,
-        Progress("Ageing") as progress,
-    ):
+    with opened(options) as catalog, Progress("Ageing") as progress:
         memory = memory_of(catalog)
         callback = counting(progress, "Ageing", "sessions")
         report = memory.age(now, dry_run=dry_run, progress=callback)
@@ -112,38 +100,25 @@ def memory_age(
     if not report.rows:
         yield Aside(f"{file}: no sessions in scope {scope!r}")
         return
-    yield from _report(report)
-
-
-def _report(report: AgeingReport) -> Iterator[Part]:
-    verb = "would be written" if report.dry_run else "written"
-    line = f"{counted(report.written, 'digest')} {verb}"
-    if report.archive is not None:
-        moved = report.archive
+    line = f"{counted(report.written, 'digest')} {'would be ' * dry_run}written"
+    if moved := report.archive:
         freed = max(0, moved.bytes_before - moved.bytes_after)
         line += f"; {counted(len(moved.archived), 'session')} archived, {freed:,} bytes freed"
     elif report.freed_when_archived:
         line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
     yield Styled(f"{line}.", "bold")
-    right = ("days", "tokens", "after", "about", "bytes")
-    columns = DRY_COLUMNS if report.dry_run else COLUMNS
+    done, after = ("to do", "about") if dry_run else ("done", "after")
+    columns = ("session", "days", "level", "due", done, "tokens", after, "bytes", "why")
+    right = ("days", "tokens", after, "bytes")
     yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
-    for name, why in (report.archive.failed if report.archive else {}).items():
+    for name, why in (moved.failed if moved else {}).items():
         yield Aside(f"{name}: {why}")
 
 
 def _row(row: AgeingRow) -> list[str | int | None]:
-    return [
-        whole(row.session_id),
-        row.age_days,
-        row.now.replace("_", " "),
-        row.due.replace("_", " "),
-        row.action,
-        f"{row.tokens_before:,}" if row.tokens_before is not None else None,
-        f"{row.tokens_after:,}" if row.tokens_after is not None else None,
-        f"{row.bytes_originals:,}",
-        row.why or None,
-    ]
+    levels = [level.replace("_", " ") for level in (row.now, row.due)]
+    sizes = [row.tokens_before, row.tokens_after, row.bytes_originals]
+    return [whole(row.session_id), row.age_days, *levels, row.action, *sizes, row.why or None]
 
 
 @command
@@ -152,35 +127,29 @@ def memory_archive(
     *,
     session: Annotated[list[str] | None, argument("[SESSION...]", "Only these sessions.")] = None,
     older_than: Annotated[
-        int,
-        typer.Option(
-            "--older-than", metavar="DAYS", min=0, help="Those without a new message for so long."
-        ),
+        int, typer.Option(metavar="DAYS", min=0, help="Those without a new message for so long.")
     ] = 90,
 ) -> Report:
     """Move old sessions into files, out of the database.
 
-    Each is a file for people below NAME-archive/YYYY/MM, and its originals beside it. An archived
-    session is still listed and read; who goes on with it restores it. Sessions that are kept whole
-    whatever their age (memory age --dry-run says why) stay unless they are named.
+    Each becomes a readable file below NAME-archive/YYYY/MM, with its originals beside it. An
+    archived session is still listed and read; continuing it restores it. Sessions that are kept
+    whole whatever their age (memory age --dry-run says why) stay unless they are named.
 
     Examples:
       compactctl memory archive
       compactctl memory archive harbour
       compactctl memory archive --older-than 365
     """
-    with (
-        opened(options) as catalog,
-        Progress("Archiving") as progress,
-    ):
-        memory = memory_of(catalog)
+    with opened(options) as catalog, Progress("Archiving") as progress:
         ids = [catalog.find(name).id for name in session] if session else None
         callback = counting(progress, "Archiving", "sessions")
-        report = memory.archive(ids, older_than_days=older_than, progress=callback)
+        report = memory_of(catalog).archive(ids, older_than_days=older_than, progress=callback)
     yield report.model_dump(mode="json")
-    freed = report.bytes_before - report.bytes_after
-    line = f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
-    yield Styled(line, "bold")
+    freed = max(0, report.bytes_before - report.bytes_after)
+    yield Styled(
+        f"{counted(len(report.archived), 'session')} archived, {freed:,} bytes freed", "bold"
+    )
     if report.archived:
         yield archived_table(report.archived)
     if report.kept:
@@ -199,10 +168,9 @@ def memory_forget(
 ) -> Report:
     """Delete a session for good, after asking.
 
-    Its messages, branches, checkpoints, snapshots, goals and notes, what was made of them, its
-    archive, copies in the setting `archive`, and what other sessions recalled of it leave no trace.
-    Exits with 2 where something is left. Without a terminal to ask on, --yes is required. Backups
-    are not touched.
+    Deletes its messages, branches, checkpoints, snapshots, goals, notes and digests, its archive,
+    its copies in the folder of the setting `archive`, and what other sessions recalled of it. Exit
+    code 2 if something is left. Without a terminal, --yes is required. Backups are not touched.
 
     Examples:
       compactctl memory forget harbour
@@ -219,18 +187,13 @@ def memory_forget(
     counts = report.model_dump(mode="json", exclude={"session_id"})
     yield {"deleted": session.id, "messages": total, **counts, "complete": report.is_complete}
     yield Aside(f"deleted session {session.id!r}, {counted(total, 'message')}")
-    yield Aside(_removed(report))
+    rows: list[tuple[str, int]] = list(report.removed.items())
+    rows += [(f"quotes in {whole(name)}", count) for name, count in report.quoted.items()]
+    yield Aside(Table(("removed", ""), [*rows, ("left", len(report.remains))], right=("",)))
     for line in report.remains:
         yield Aside(line)
     if not report.is_complete:
         raise typer.Exit(BAD_INPUT)
-
-
-def _removed(report: ForgottenReport) -> Table:
-    rows: list[tuple[str, int]] = list(report.removed.items())
-    rows += [(f"quotes in {whole(name)}", count) for name, count in report.quoted.items()]
-    rows += [("left", len(report.remains))]
-    return Table(("removed", ""), rows, right=("",))
 
 
 def _size_of(catalog: SessionCatalog, session: Session) -> int:
@@ -271,12 +234,9 @@ def memory_backup(
     """
     if options.scope is not None:
         raise Stop("a backup holds all scopes of the store: leave --scope out")
-    with (
-        opened(options) as catalog,
-        Progress("Copying the store") as progress,
-    ):
-        memory = memory_of(catalog)
-        report = memory.backup(folder, progress=share_done(progress, "Copying the store"))
+    words = "Copying the store"
+    with opened(options) as catalog, Progress(words) as progress:
+        report = memory_of(catalog).backup(folder, progress=share_done(progress, words))
     yield report.model_dump(mode="json")
     yield _backup_line(report)
 
@@ -288,9 +248,9 @@ def memory_restore_backup(
     folder: Annotated[str, argument("FOLDER", "The backup's folder.")],
     to: Annotated[str, text_option("FILE", "A new file for the store.")],
 ) -> Report:
-    """Make a store of a backup, in a new file.
+    """Restore a backup into a new file.
 
-    Every checksum is verified first, and the new store is checked before it gets its name. Archives
+    All checksums are verified first, and the new store is checked before it gets its name. Archives
     go to NAME-archive beside it. The backup stays as it is.
 
     Examples:

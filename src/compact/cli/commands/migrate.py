@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -19,14 +18,14 @@ from compact import wiring
 from compact.cli.errors import Stop, say
 from compact.cli.interrupts import INTERRUPTED
 from compact.cli.options import CountOptions, argument, command, flag
-from compact.cli.parts import Aside, Cell, Part, Report, Styled, Table
 from compact.cli.progress import Progress
+from compact.cli.render import Aside, Part, Report, Styled, Table
 from compact.cli.settings import name_of_store, settings_of
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.words import LONGEST_LINE, counted, one_line, whole
 from compact.errors import NotFound
 from compact.exchange import migrating
-from compact.exchange.manifest import MigratedConversation, MigrationReport, Outcome
+from compact.exchange.manifest import MigrationReport, Outcome
 from compact.exchange.rolling_back import roll_back
 from compact.files import named_path
 from compact.messages.sessions import DEFAULT_SCOPE
@@ -63,25 +62,25 @@ def migrate(
         argument("PATH...", "Files, and folders with all that is below them."),
     ] = None,
     rollback: Annotated[
-        bool, flag("--rollback", "Take back a migration instead: the newest, or the one named.")
+        bool, flag("--rollback", "Undo a migration instead: the newest, or the one named.")
     ] = False,
     force: Annotated[
-        bool, flag("--force", "With --rollback: even where somebody wrote since.")
+        bool, flag("--force", "With --rollback: even if somebody wrote since.")
     ] = False,
 ) -> Report:
-    """Bring along conversations from files and folders, in any known format.
+    """Import all conversations from files and folders, in any known format.
 
-    Each conversation becomes a session, wholly or not at all, and is read back and compared. What
-    is there already is left alone, so that a migration can be repeated, or started again after it
-    was interrupted; a file that has grown adds what it has more. A session that went on in its file
-    with another past is named and stays as it is. Nothing in the files is changed.
+    Each conversation becomes a session, whole or not at all, and is read back and compared. The
+    same command can be repeated, also after an interruption: what is stored already stays, and a
+    file that has grown adds its new messages. A session whose file has another past by now is
+    named, and stays as it is. The files are not changed.
 
-    Before the first change the store is copied to migrations/TIME/backup beside it, and
-    migrations/TIME/manifest.json says what was done. Exit code 2 where a conversation could not be
+    Before the first change, the store is copied to migrations/TIME/backup beside it. The file
+    migrations/TIME/manifest.json lists what was done. Exit code 2 if a conversation could not be
     read; all others are imported.
 
-    --rollback puts that copy back. Where somebody wrote to the store since, nothing is done and the
-    sessions are named; --force puts it back even so, and keeps the store as it was.
+    --rollback puts that copy back. If somebody wrote to the store since, it only names the
+    sessions; --force puts the copy back anyway, and keeps the replaced store.
 
     Examples:
       compactctl migrate ~/.claude/projects --dry-run
@@ -98,18 +97,18 @@ def migrate(
         raise Stop("--force is for --rollback")
     report = _migrate(options, paths)
     yield {**report.model_dump(mode="json"), "outcomes": dict(report.outcomes)}
-    yield from _MigrationText(report, paths).parts()
+    yield from _parts(report, paths)
     if failed := migrating.failed(report, paths):
         what = counted(len(failed), "conversation")
         raise Stop(f"{what} could not be brought along; the list says why")
 
 
 @contextmanager
-def _store_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatalog]:
-    """The store, created if needed. A dry run without a store gets an empty one in memory."""
+def _store_for(options: MigrateOptions) -> Iterator[SessionCatalog]:
+    """Open the store, or make one. A dry run without a store gets an empty one in memory."""
     with ExitStack() as stack:
         try:
-            catalog = stack.enter_context(opened(options, create=not dry_run))
+            catalog = stack.enter_context(opened(options, create=not options.dry_run))
         except NotFound:
             settings = settings_of(options)
             empty = stack.enter_context(closing(wiring.session_store(None)))
@@ -118,17 +117,12 @@ def _store_for(options: StoreOptions, *, dry_run: bool) -> Iterator[SessionCatal
 
 
 def _migrate(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
-    words = "Reading"
-    with (
-        _store_for(options, dry_run=options.dry_run) as catalog,
-        Progress(words) as progress,
-        _ctrl_c() as asked,
-    ):
+    with _store_for(options) as catalog, Progress("Reading") as progress, _ctrl_c() as asked:
 
         def follow(done: int, of: int) -> None:
             if asked.is_set():  # the conversation before is stored whole
                 raise KeyboardInterrupt
-            progress.now(f"{words} file {done + 1:,} of {of:,}")
+            progress.now(f"Reading file {done + 1:,} of {of:,}")
 
         try:
             return migrating.migrate(
@@ -147,8 +141,8 @@ def _migrate(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Event]:
-    """An event that Ctrl-C sets, so that the running conversation is stored whole. An exception
-    could be lost on the way. A second Ctrl-C ends the process.
+    """Yield an event that Ctrl-C sets, so that the running conversation is stored whole. An
+    exception could be lost on the way. A second Ctrl-C ends the process.
     """
     asked, before = Event(), signal.getsignal(signal.SIGINT)
 
@@ -166,11 +160,7 @@ def _ctrl_c() -> Iterator[Event]:
 def _roll_back(options: MigrateOptions, names: Sequence[str], *, force: bool) -> Report:
     if len(names) > 1:
         raise Stop("--rollback takes one migration, or none for the newest")
-    with (
-        opened(options) as catalog,
-        Progress("Taking back") as progress,
-    ):
-        progress.now("Putting the backup back")
+    with opened(options) as catalog, Progress("Putting the backup back"):
         report = roll_back(
             names[0] if names else None,
             store=catalog.store,
@@ -180,7 +170,7 @@ def _roll_back(options: MigrateOptions, names: Sequence[str], *, force: bool) ->
             settings=catalog.settings,
         )
     yield report.model_dump(mode="json")
-    would = "would be " if options.dry_run else ""
+    would = "would be " * options.dry_run
     parts = {f"{would}deleted": report.deleted, f"{would}put back": report.put_back}
     rows = [[whole(name), what] for what, names in parts.items() for name in names]
     if rows:
@@ -195,103 +185,75 @@ def _roll_back(options: MigrateOptions, names: Sequence[str], *, force: bool) ->
         yield Aside(Styled(f"the store as it was is in {report.replaced}"))
 
 
-@dataclass(frozen=True)
-class _MigrationText:
-    report: MigrationReport
-    paths: Sequence[str]
+def _parts(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
+    """Yield a row for each conversation, remarks on some, and the sum."""
+    counts = Counter(each.path for each in report.conversations)
+    rows, remarks, omissions = [], list[Part](), list[str]()
+    for each in report.conversations:
+        if each.outcome == "unknown":
+            continue
+        name = _below(each.path, paths)
+        name = f"{name}#{each.conversation}" if counts[each.path] > 1 else name
+        style = WORDS[each.outcome][2]
+        result = WORDS[each.outcome][0 if report.dry_run else 1]
+        result += f", {each.added:,} more" if each.outcome == "grown" else ""
+        title = wiring.file_formats().get(each.format, "compact") if each.format else ""
+        rows.append(
+            (
+                one_line(name, LONGEST_LINE),
+                title.partition(" (")[0],
+                whole(each.session_id or ""),
+                each.messages,
+                each.tokens or None,
+                Styled(result, style),
+            )
+        )
+        if each.reason:
+            remarks.append(Aside(Styled(one_line(f"{name}: {each.reason}", LONGEST_LINE), style)))
+        if each.notes and each.outcome in CHANGING:
+            omissions.append(f"{name}: left out: {', '.join(each.notes)}")
+    if rows:
+        numbers = ("messages", "tokens")
+        yield Table(COLUMNS, rows, right=numbers, whole=("session",), is_list=True)
+    yield from remarks
+    yield from (Aside(one_line(line, LONGEST_LINE)) for line in omissions[:MOST_NOTED])
+    if (more := len(omissions) - MOST_NOTED) > 0:
+        yield Aside(f"something was left out of {counted(more, 'more file')}: --json tells what")
+    yield from _others(report, paths)
+    yield Styled(_summary(report), "bold")
+    if report.folder is not None:
+        back = "" if report.backup is None else f", the store as it was is in {report.backup}"
+        manifest = Path(report.folder) / "manifest.json"
+        yield Aside(Styled(f"{manifest} says what was done{back}"))
 
-    def parts(self) -> Iterator[Part]:
-        """A row for each conversation, what there is to say of some, and the sum."""
-        report = self.report
-        shown = [each for each in report.conversations if each.outcome != "unknown"]
-        if shown:
-            rows = [self._row(each) for each in shown]
-            numbers = ("messages", "tokens")
-            yield Table(COLUMNS, rows, right=numbers, whole=("session",), is_list=True)
-        yield from self._remarks(shown)
-        yield from self._others()
-        yield Styled(_summary(report), "bold")
-        if report.folder is not None:
-            back = "" if report.backup is None else f", the store as it was is in {report.backup}"
-            manifest = Path(report.folder) / "manifest.json"
-            yield Aside(Styled(f"{manifest} says what was done{back}"))
 
-    def _remarks(self, shown: Sequence[MigratedConversation]) -> Iterator[Part]:
-        for each in shown:
-            if each.reason:
-                line = f"{self._name(each)}: {each.reason}"
-                yield Aside(Styled(one_line(line, LONGEST_LINE), WORDS[each.outcome][2]))
-        noted = [each for each in shown if each.notes and each.outcome in CHANGING]
-        for each in noted[:MOST_NOTED]:
-            line = f"{self._name(each)}: left out: {', '.join(each.notes)}"
-            yield Aside(one_line(line, LONGEST_LINE))
-        if len(noted) > MOST_NOTED:
-            more = counted(len(noted) - MOST_NOTED, "more file")
-            yield Aside(f"something was left out of {more}: --json tells what")
-
-    def _row(self, each: MigratedConversation) -> list[Cell]:
-        would, done, colour = WORDS[each.outcome]
-        added = f", {each.added:,} more" if each.outcome == "grown" else ""
-        return [
-            one_line(self._name(each), LONGEST_LINE),
-            _title_of(each.format),
-            whole(each.session_id or ""),
-            each.messages,
-            each.tokens or None,
-            Styled((would if self.report.dry_run else done) + added, colour),
-        ]
-
-    def _name(self, each: MigratedConversation) -> str:
-        """The file's path below the folder that was named, with the number of the conversation
-        where it has several.
-        """
-        name = _below(each.path, self.paths)
-        return f"{name}#{each.conversation}" if each.path in self._several else name
-
-    @cached_property
-    def _several(self) -> set[str]:
-        counts = Counter(each.path for each in self.report.conversations)
-        return {path for path, count in counts.items() if count > 1}
-
-    def _others(self) -> Iterator[Part]:
-        paths = [each.path for each in self.report.conversations if each.outcome == "unknown"]
-        named = {str(named_path(path)) for path in self.paths}
-        for path in paths:
-            if path in named:
-                line = f"{_below(path, self.paths)}: holds no conversation"
-                yield Aside(one_line(line, LONGEST_LINE))
-        others = len(paths) - len(named.intersection(paths))
-        if others:
-            hold = "holds" if others == 1 else "hold"
-            yield Aside(f"{counted(others, 'file')} {hold} no conversation: --json lists them")
+def _others(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
+    """Yield lines about the files without a conversation: each that was named, and a sum."""
+    unknown = [each.path for each in report.conversations if each.outcome == "unknown"]
+    named = {str(named_path(path)) for path in paths}.intersection(unknown)
+    for path in filter(named.__contains__, unknown):
+        yield Aside(one_line(f"{_below(path, paths)}: holds no conversation", LONGEST_LINE))
+    if others := len(unknown) - len(named):
+        hold = "holds" if others == 1 else "hold"
+        yield Aside(f"{counted(others, 'file')} {hold} no conversation: --json lists them")
 
 
 def _below(path: str, named: Sequence[str]) -> str:
-    """The path relative to the named folder. If there are several folders, it begins with the
-    folder's name.
+    """Return the path relative to the named folder. If there are several folders, it begins with
+    the folder's name.
     """
-    for each in named:
-        folder = named_path(each)
+    for folder in map(named_path, named):
         if Path(path) != folder and Path(path).is_relative_to(folder):
             below = Path(path).relative_to(folder)
             return str(below if len(named) == 1 else folder.name / below)
     return Path(path).name
 
 
-def _title_of(name: str | None) -> str:
-    if name is None:
-        return ""
-    return wiring.file_formats().get(name, "compact").partition(" (")[0]
-
-
 def _summary(report: MigrationReport) -> str:
     verb = 0 if report.dry_run else 1
-    parts = [
-        f"{count:,} {WORDS[outcome][verb]}"
-        for outcome in WORDS
-        if (count := report.outcomes.get(outcome, 0))
-    ]
+    counts = report.outcomes
+    parts = [f"{counts[each]:,} {WORDS[each][verb]}" for each in WORDS if counts.get(each)]
     added = sum(each.added for each in report.conversations)
-    would = "would be " if report.dry_run else ""
+    would = "would be " * report.dry_run
     line = ", ".join(parts) or "nothing found"
     return f"{line}; {counted(added, 'message')} {would}stored"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.cli.options import FOUND, Most, argument, command
-from compact.cli.parts import Report, Styled
+from compact.cli.render import Report, Styled
 from compact.cli.stores import OpenOptions, entered
 from compact.cli.words import whole
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, cast
 
-import typer
-
-from compact.cli.options import FOUND, Most, argument, command, day, flag, text_option
-from compact.cli.parts import Aside, Part, Report, Styled, Table
+from compact.cli.options import FOUND, Most, argument, command, day_option, flag, text_option
 from compact.cli.progress import Progress, counting
+from compact.cli.render import Aside, Part, Report, Styled, Table
 from compact.cli.stores import StoreOptions, memory_of, opened
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import one_line, whole
@@ -30,14 +28,10 @@ class FindOptions(StoreOptions):
         list[str] | None,
         text_option("ROLE", "Only what user, assistant, tool or system said; may be repeated."),
     ] = None
-    since: Annotated[
-        datetime | None,
-        typer.Option(parser=day, metavar="DAY", help="Only from this day on, such as 2026-05-17."),
-    ] = None
-    until: Annotated[
-        datetime | None,
-        typer.Option(parser=day, metavar="DAY", help="Only until this instant."),
-    ] = None
+    since: Annotated[datetime | None, day_option("Only from this day on, such as 2026-05-17.")] = (
+        None
+    )
+    until: Annotated[datetime | None, day_option("Only until this instant.")] = None
     recent: Annotated[bool, flag("--recent", "Prefer newer messages a little.")] = False
 
 
@@ -49,10 +43,10 @@ def search(
     most: Most = FOUND,
     sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
 ) -> Report:
-    """Search all sessions for what answers a question, the best match first.
+    """Search all sessions for an answer to a question, the best match first.
 
-    A message is found by its words in any form, and by what stands beside it. Without --scope, the
-    scope default is searched; sessions of other scopes are never found.
+    A message is found by its words in any form, and by the messages beside it. Without --scope,
+    the scope default is searched; sessions of other scopes are never found.
 
     Examples:
       compactctl search when did we move the harbour office
@@ -92,10 +86,8 @@ def search(
 
 def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:
     for hit in hits:
-        name = one_line(hit.title or hit.session_id, 60)
-        who = hit.speaker or hit.role
-        at = time_of(hit.timestamp)
-        yield Styled(f"{name} · {hit.position:,} · {at} · {one_line(who, 40)}", "bold")
+        name, who = one_line(hit.title or hit.session_id, 60), one_line(hit.speaker or hit.role, 40)
+        yield Styled(f"{name} · {hit.position:,} · {time_of(hit.timestamp)} · {who}", "bold")
         yield Styled(f"{hit.text}\n")
 
 
@@ -105,13 +97,12 @@ def _session_table(found: Sequence[FoundSession]) -> Table:
             whole(each.session_id),
             one_line(each.title or "", 60),
             f"{each.score:4.2f}",
-            time_of(each.begun).partition(" ")[0],
-            time_of(each.ended).partition(" ")[0],
+            f"{time_of(each.begun):.10}",
+            f"{time_of(each.ended):.10}",
             each.messages,
         )
         for each in found
     ]
-    names = ("session", "title", "score", "from", "to", "messages")
-    return Table(
-        names, rows, right=("score", "messages"), whole=("session", "from", "to"), is_list=True
-    )
+    names, days = ("session", "title", "score", "from", "to", "messages"), ("from", "to")
+    right = ("score", "messages")
+    return Table(names, rows, right=right, whole=("session", *days), is_list=True)

@@ -9,8 +9,8 @@ import typer
 from compact.cli import exchange, output
 from compact.cli.errors import Stop
 from compact.cli.options import Out, command, flag, text_option
-from compact.cli.parts import Aside, Report, Styled
 from compact.cli.progress import Progress
+from compact.cli.render import Aside, Report, Styled
 from compact.cli.stores import OneSessionOptions, SessionCatalog, opened
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.exchange import exporting
@@ -51,8 +51,8 @@ def sessions_export(
     setting redact is off; the session keeps them, and the file says that they were replaced.
 
     JSON holds everything: all branches, checkpoints, what is in force for each window, goals,
-    pins, modes and snapshots. An import has the same session again, and exports the same file.
-    Markdown is for people, and of one branch. With --branch only that branch is written, as a
+    pins, modes and snapshots. An import makes the same session again, and exports the same file.
+    Markdown is for reading, and holds one branch. With --branch only that branch is written, as a
     session of its own. With --json a report is printed on standard output, and OUT is required.
 
     Examples:

@@ -14,8 +14,8 @@ from compact.cli import session_markdown
 from compact.cli.errors import Stop
 from compact.cli.jobs import ReadOptions, bytes_of, transcript_of
 from compact.cli.options import CountOptions, argument, command, text_option
-from compact.cli.parts import Aside, Data, Report, Styled
 from compact.cli.progress import Progress
+from compact.cli.render import Aside, Data, Report, Styled
 from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.views import session_json
 from compact.cli.words import LONGEST_LINE, counted, one_line
@@ -89,12 +89,7 @@ def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
 
 
 def _read_export(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
-    """The content of an exported session.
-
-    Raises:
-        InvalidTranscript: the file is broken.
-        Stop: an option is for other files.
-    """
+    """The content of an exported session."""
     for option, value in (("--format", options.format), ("--conversation", options.conversation)):
         if value not in (None, 1):
             raise Stop(f"{option}: {source} is an exported session, one conversation; leave it out")
@@ -114,11 +109,7 @@ def _id_of(options: ImportOptions) -> str:
 
 
 def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> WholeSession:
-    """The new session with all the file holds of it.
-
-    Raises:
-        Stop: it has no valid id, or the id is taken.
-    """
+    """The new session with all the file holds of it."""
     session = read.session
     name = session.id if options.id is None else options.id.strip()
     if not importing.is_id(name):
@@ -132,11 +123,7 @@ def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) 
 
 
 def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
-    """Refuse a taken id. A user who names a scope does not learn the names of others.
-
-    Raises:
-        Stop: the id is taken.
-    """
+    """Refuse a taken id. A user who names a scope does not learn the names of others."""
     with suppress(NotFound):
         other_session = catalog.store.session(name)
         named = "another scope" if is_asked else f"scope {other_session.scope!r}"
@@ -147,11 +134,7 @@ def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: boo
 
 
 def _store(catalog: SessionCatalog, whole: WholeSession) -> Session:
-    """Store the whole session in one transaction: a failure leaves nothing behind.
-
-    Raises:
-        Stop: another process just made a session with that id.
-    """
+    """Store the whole session in one transaction: a failure leaves nothing behind."""
     try:
         return importing.put(catalog.store, whole)
     except Superseded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compact.cli.options import PAGE, Most, command
-from compact.cli.parts import Report, Styled, Table
+from compact.cli.render import Report, Styled, Table
 from compact.cli.stores import StoreOptions, opened
 from compact.cli.views import session_json, time_of
 from compact.cli.words import counted, one_line, whole

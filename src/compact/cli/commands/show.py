@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,7 @@ from compact.cli.options import (
     position,
     text_option,
 )
-from compact.cli.parts import Aside, Bar, Data, Report, Shown, Styled, Table
+from compact.cli.render import Aside, Bar, Data, Report, Shown, Styled, Table
 from compact.cli.settings import check_choice
 from compact.cli.stores import OpenOptions, SessionCatalog, context_of, one_of, opened
 from compact.cli.views import (
@@ -49,8 +49,6 @@ DEEPEST = 100
 """Generations of checkpoints in the tree."""
 MEASURED = frozenset(("retention",))
 """Rules whose verdicts are shown even if they passed."""
-LEAST_ID = 8
-"""The fewest characters of a goal's id."""
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
 """Purpose of a snapshot → words for people, where the store's differ."""
 PARTS: Mapping[str, frozenset[str]] = {
@@ -79,19 +77,14 @@ class ShowOptions(OpenOptions):
     )
     first: Annotated[
         int | None,
-        typer.Option(
-            "--from",
-            parser=position,
-            metavar="N",
-            help="The first message of the history to show. Default: the newest ones.",
-        ),
+        typer.Option("--from", parser=position, metavar="N", help="The history from message N on."),
     ] = None
     most: Annotated[int | None, number_option("How many messages to show.", count)] = None
     full: Annotated[bool, flag("--full", "Every message word for word.")] = False
     text: Annotated[bool, flag("--text", "The context exactly as a model sees it.")] = False
-    recall: Annotated[
-        bool, flag("--recall", "The context with the old turns that are quoted for its newest one.")
-    ] = False
+    recall: Annotated[bool, flag("--recall", "The context with the old turns quoted in it.")] = (
+        False
+    )
     branch: Annotated[str | None, text_option("ID", "The history of this branch.")] = None
     all: Annotated[
         bool, flag("--all", "Checkpoints of other windows and branches too, and undone ones.")
@@ -113,26 +106,6 @@ def show(options: ShowOptions) -> Report:
       compactctl show harbour checkpoints
       compactctl show harbour ck-0aac85b0ed4c
     """
-    what = options.what
-    _check(options)
-    with opened(options) as catalog:
-        session = catalog.find(options.session)
-        if what == "history":
-            yield from _history(catalog, session, options)
-            return
-        ctx = context_of(catalog, session, recall=options.recall)
-        match what:
-            case "session":
-                yield from _overview(ctx, session)
-            case "context":
-                yield from _context(ctx, session, options)
-            case "goals":
-                yield from _goals(ctx)
-            case _:
-                yield from _checkpoints(ctx, what, all=options.all)
-
-
-def _check(options: ShowOptions) -> None:
     what = "checkpoints" if options.what.startswith("ck-") else options.what
     check_choice("WHAT", what, list(PARTS))
     for name in sorted(frozenset().union(*PARTS.values()) - PARTS[what]):
@@ -140,109 +113,103 @@ def _check(options: ShowOptions) -> None:
             takes = " or ".join(part for part, names in PARTS.items() if name in names)
             option = "--from" if name == "first" else f"--{name}"
             raise Stop(f"{option} is for: show SESSION {takes}")
+    with opened(options) as catalog:
+        session = catalog.find(options.session)
+        if what == "history":
+            yield from _history(catalog, session, options)
+            return
+        ctx = context_of(catalog, session, recall=options.recall)
+        if what == "session":
+            yield from _overview(ctx, session)
+        elif what == "context":
+            yield from _context(ctx, session, options)
+        elif what == "goals":
+            yield from _goals(ctx)
+        else:
+            yield from _checkpoints(ctx, options.what, all=options.all)
 
 
 # --- the overview ---------------------------------------------------------------------------------
 
 
 def _overview(ctx: ContextManager, session: Session) -> Report:
-    overview: dict[str, Any] = {
+    history, never = ctx.history, ctx.policy.roles_never_pruned
+    metadata = {name: value for name, value in session.metadata.items() if name != "tools"}
+    pinned = [place for place in sorted(history.fixed) if history[place].role not in never]
+    branches, snapshots = ctx.branches(), ctx.snapshots()
+    yield {
         **session_json(session),
-        "metadata": dict(session.metadata),
+        "metadata": metadata,
         "mode": ctx.mode,
-        "pinned": _pinned(ctx),
+        "pinned": pinned,
         "now": standing_json(ctx),
         "usable": ctx.window.usable,
         "trigger": ctx.window.trigger,
         "goals": [goal.model_dump(mode="json") for goal in ctx.goals],
-        "branches": [branch.model_dump(mode="json") for branch in ctx.branches()],
-        "snapshots": [
-            snapshot.model_dump(mode="json", exclude={"policy", "goals"})
-            for snapshot in ctx.snapshots()
-        ],
+        "branches": [branch.model_dump(mode="json") for branch in branches],
+        "snapshots": [s.model_dump(mode="json", exclude={"policy", "goals"}) for s in snapshots],
     }
-    overview["metadata"].pop("tools", None)
-    yield overview
     yield Styled(one_line(session.title or session.id, 200), "bold")
     yield standing_line(ctx)
-    yield _facts(overview, session)
-    if len(overview["branches"]) > 1:
+    facts = {
+        "id": whole(session.id),
+        "scope": whole(session.scope),
+        "model": whole(session.model or ""),
+        "format": session.wire,
+        "tokenizer": whole(session.tokenizer or ""),
+        "mode": ctx.mode,
+        "created": time_of(session.created_at),
+        "changed": time_of(session.updated_at),
+        "whole history": counted(session.branch.tokens, "token"),
+        "a prompt may use": counted(ctx.window.usable, "token"),
+        "compressed from": f"{counted(ctx.window.trigger, 'token')} on",
+        "important": "kept whole whatever its age" if metadata.get("important") else "",
+        "tags": one_line(" ".join(f"#{tag}" for tag in metadata.get("tags") or ()), 200),
+        "pinned": one_line(", ".join(map(str, pinned)), 200),
+    }
+    rows = [(name, value) for name, value in facts.items() if value]
+    rows += [("goal", one_line(f"{goal.text} ({goal.status})", 200)) for goal in ctx.goals]
+    yield Table(("", ""), rows)
+    if len(branches) > 1:
         yield ""
-        yield _branches(overview)
-    if overview["snapshots"]:
+        branch_rows = [
+            (
+                whole(branch.id) + " (open)" * (branch.id == session.branch.id),
+                branch.messages,
+                one_line(f"{branch.parent} at {branch.fork:,}") if branch.parent else "",
+            )
+            for branch in branches
+        ]
+        yield Table(("branch", "messages", "starts from"), branch_rows, right=("messages",))
+    if snapshots:
         yield ""
-        yield _snapshots(overview)
-
-
-def _pinned(ctx: ContextManager) -> list[int]:
-    never, history = ctx.policy.roles_never_pruned, ctx.history
-    return [place for place in sorted(history.fixed) if history[place].role not in never]
-
-
-def _facts(overview: dict[str, Any], session: Session) -> Table:
-    names = ("id", "scope", "model", "format", "tokenizer", "mode")
-    rows = [(name, whole(str(overview[name]))) for name in names if overview[name]]
-    rows += [
-        ("created", time_of(session.created_at)),
-        ("changed", time_of(session.updated_at)),
-        ("whole history", counted(overview["tokens"], "token")),
-        ("a prompt may use", counted(overview["usable"], "token")),
-        ("compressed from", f"{counted(overview['trigger'], 'token')} on"),
-    ]
-    if overview["metadata"].get("important"):
-        rows.append(("important", "kept whole whatever its age"))
-    if tags := overview["metadata"].get("tags"):
-        rows.append(("tags", one_line(" ".join(f"#{tag}" for tag in tags), 200)))
-    if overview["pinned"]:
-        rows.append(("pinned", one_line(", ".join(map(str, overview["pinned"])), 200)))
-    for goal in overview["goals"]:
-        rows.append(("goal", one_line(f"{goal['text']} ({goal['status']})", 200)))
-    return Table(("", ""), rows)
-
-
-def _branches(overview: dict[str, Any]) -> Table:
-    rows = []
-    for branch in overview["branches"]:
-        start = f"{branch['parent']} at {branch['fork']:,}" if branch["parent"] else ""
-        mark = " (open)" if branch["id"] == overview["branch"] else ""
-        rows.append((whole(branch["id"]) + mark, branch["messages"], one_line(start)))
-    return Table(("branch", "messages", "starts from"), rows, right=("messages",))
-
-
-def _snapshots(overview: dict[str, Any]) -> Table:
-    rows = []
-    for snapshot in overview["snapshots"]:
-        purpose = PURPOSES.get(snapshot["purpose"], snapshot["purpose"])
-        note = one_line(snapshot["note"], 60)
-        rows.append((whole(snapshot["id"]), snapshot["at"], purpose, note))
-    return Table(("snapshot", "at", "purpose", "note"), rows, right=("at",))
+        saved = [
+            (whole(s.id), s.at, PURPOSES.get(s.purpose, s.purpose), one_line(s.note, 60))
+            for s in snapshots
+        ]
+        yield Table(("snapshot", "at", "purpose", "note"), saved, right=("at",))
 
 
 def _goals(ctx: ContextManager) -> Report:
     goals = ctx.goals
     yield [goal.model_dump(mode="json") for goal in goals]
-    if goals:
-        yield Table(("id", "status", "steps", "goal"), _goal_rows(goals))
-    else:
+    if not goals:
         yield Aside("this session has no goals")
-
-
-def _goal_rows(goals: Sequence[Goal]) -> list[tuple[str, str, str, str]]:
-    longest, ids = max(len(goal.id) for goal in goals), {goal.id for goal in goals}
-    lengths = range(min(LEAST_ID, longest), longest + 1)
+        return
+    ids = {goal.id for goal in goals}
+    lengths = range(8, max(8, *map(len, ids)) + 1)
     length = next(n for n in lengths if len({id[:n] for id in ids}) == len(ids))
     rows = []
     for goal in goals:
         reached = sum(task.status == "completed" for task in goal.subtasks)
         steps = f"{reached} of {len(goal.subtasks)}" if goal.subtasks else ""
         status = goal.status if goal.priority == "medium" else f"{goal.status}, {goal.priority}"
-        text = f"{'(set by a model) ' * goal.is_models}{goal.text}"
-        words = "\n".join([one_line(text, 400), *_steps_of(goal)])
-        rows.append((one_line(goal.id[:length]), status, steps, words))
-    return rows
+        text = one_line(f"{'(set by a model) ' * goal.is_models}{goal.text}", 400)
+        rows.append((one_line(goal.id[:length]), status, steps, "\n".join([text, *_steps(goal)])))
+    yield Table(("id", "status", "steps", "goal"), rows)
 
 
-def _steps_of(goal: Goal) -> list[str]:
+def _steps(goal: Goal) -> list[str]:
     lines = [
         f"{task.status.replace('_', ' ')}: {task.text}{f' ({task.note})' if task.note else ''}"
         for task in goal.subtasks
@@ -279,12 +246,11 @@ def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Rep
     at = len(ctx.history) if options.at is None else options.at
     most = options.most or SEEN
     context = ctx.context_at(at)
-    system = {"system": context.system_text} if context.system else {}
     yield {
         "session": ctx.id,
         "branch": ctx.branch_id,
         "at": at,
-        **system,
+        **({"system": context.system_text} if context.system else {}),
         "window": ctx.window.size,
         "usable": ctx.window.usable,
         "tokens": context.tokens,
@@ -300,9 +266,8 @@ def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Rep
     yield from _room(ctx, context, at)
     rows = list(_numbered(ctx.history, context.messages[-most:]))
     if left := len(context.messages) - len(rows):
-        verb = "is" if left == 1 else "are"
-        older = counted(left, "older message")
-        yield f"{older} {verb} not shown: --most {len(context.messages)} shows all\n"
+        older = f"{counted(left, 'older message')} {'is' if left == 1 else 'are'} not shown"
+        yield f"{older}: --most {len(context.messages)} shows all\n"
     if words := context.system_text if context.system else "":
         rows.insert(0, (None, Message(role="system", content=words), ctx.estimate_tokens(words)))
     yield from messages_parts(rows, full=options.full)
@@ -328,21 +293,13 @@ def _room(ctx: ContextManager, context: ActiveContext, at: int) -> Iterator[Show
 
 
 def _numbered(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
-    """The messages of a context with their numbers and tokens. The next message is mostly the next
-    of the history, so that position is tried first.
-    """
-    after = 0
+    """Yield the messages of a context with their numbers and tokens."""
     for message in messages:
-        place: int | None = after
-        if after >= len(history) or history[after].id != message.id:
-            place = history.position_of(message.id)
-        if place is None:
-            yield None, message, history.counter.message(message)
-            continue
-        after = place + 1
-        is_whole = not message.edited
-        tokens = history.tokens(place) if is_whole else history.counter.message(message)
-        yield place, message, tokens
+        place = history.position_of(message.id)
+        if place is None or message.edited:
+            yield place, message, history.counter.message(message)
+        else:
+            yield place, message, history.tokens(place)
 
 
 # --- checkpoints ----------------------------------------------------------------------------------
@@ -352,8 +309,7 @@ def _checkpoints(ctx: ContextManager, what: str, *, all: bool) -> Report:
     stored = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
     live = [checkpoint.id for checkpoint in ctx.checkpoints]
     if what != "checkpoints":
-        where = f"session {ctx.id!r}"
-        name = one_of(what, list(stored), what="checkpoint", where=where)
+        name = one_of(what, list(stored), what="checkpoint", where=f"session {ctx.id!r}")
         yield from _checkpoint(stored[name], live=name in live)
         return
     listed = [checkpoint_json(c, live=c.id in live) for c in stored.values()]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from compact import wiring
 from compact.cli.jobs import FileOptions, job_of
 from compact.cli.options import command
-from compact.cli.parts import Report, Styled, Table
 from compact.cli.plans import source_json, source_parts
 from compact.cli.progress import Progress
+from compact.cli.render import Report, Styled, Table
 from compact.cli.words import counted, one_line
 from compact.messages.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter, image_tokens
@@ -51,64 +52,56 @@ def tokens(options: FileOptions) -> Report:
         job = job_of(options)
         usage = usage_of(job.transcript, job.counter)
     yield {**source_json(job), "messages": len(job.messages), **_json(usage)}
-    total = f"{counted(usage.tokens, 'token')} in {counted(len(job.messages), 'message')}"
+    total = f"{counted(usage.total, 'token')} in {counted(len(job.messages), 'message')}"
     yield Styled(total, "bold")
     yield from source_parts(job)
     window = job.settings.window()
     if window is not None:
-        share = usage.tokens / max(1, window.usable)
+        share = usage.total / max(1, window.usable)
         part = f"{share:.0%} of the {window.usable:,} tokens a prompt may use of the window"
         yield Styled(part, "red" if share > 1 else "")
     yield ""
-    yield _kinds(usage)
+    numbers = ("pieces", "tokens", "share")
+    rows = [
+        (KINDS[kind], usage.pieces[kind], size, f"{size / usage.total:.1%}")
+        for kind in KINDS
+        if (size := usage.kinds[kind])
+    ]
+    yield Table(("kind", *numbers), rows, right=numbers)
     if tools := usage.by_tool():
         yield ""
-        yield _tools(usage)
+        yield _tools(tools[:TOOLS_SHOWN], usage.total)
     if len(tools) > TOOLS_SHOWN:
         yield f"and {counted(len(tools) - TOOLS_SHOWN, 'more tool')}: --json lists all"
 
 
 def _json(usage: WindowUsage) -> dict[str, Any]:
-    total = max(1, usage.tokens)
-    return {
-        "tokens": usage.tokens,
-        "kinds": {
-            kind: {
-                "pieces": amount.pieces,
-                "tokens": amount.tokens,
-                "share": round(amount.tokens / total, 4),
-            }
-            for kind, amount in usage.kinds.items()
-        },
-        "tools": {
-            name: {
-                "calls": calls.pieces,
-                "call_tokens": calls.tokens,
-                "result_tokens": results.tokens,
-                "share": round((calls.tokens + results.tokens) / total, 4),
-            }
-            for name, calls, results in usage.by_tool()
-        },
+    def share(tokens: int) -> float:
+        return round(tokens / max(1, usage.total), 4)
+
+    kinds = {
+        kind: {"pieces": usage.pieces[kind], "tokens": size, "share": share(size)}
+        for kind in KINDS
+        for size in (usage.kinds[kind],)
     }
+    tools = {
+        name: {
+            "calls": calls,
+            "call_tokens": asked,
+            "result_tokens": answered,
+            "share": share(asked + answered),
+        }
+        for name, calls, asked, answered in usage.by_tool()
+    }
+    return {"tokens": usage.total, "kinds": kinds, "tools": tools}
 
 
-def _kinds(usage: WindowUsage) -> Table:
-    numbers = ("pieces", "tokens", "share")
-    rows = []
-    for kind, amount in usage.kinds.items():
-        if amount.tokens:
-            share = amount.tokens / usage.tokens
-            rows.append((KINDS[kind], amount.pieces, amount.tokens, f"{share:.1%}"))
-    return Table(("kind", *numbers), rows, right=numbers)
-
-
-def _tools(usage: WindowUsage) -> Table:
+def _tools(tools: list[tuple[str, int, int, int]], total: int) -> Table:
     numbers = ("calls", "in calls", "in results", "share")
-    rows = []
-    for name, calls, results in usage.by_tool()[:TOOLS_SHOWN]:
-        share = (calls.tokens + results.tokens) / usage.tokens
-        counts = (calls.pieces, calls.tokens, results.tokens, f"{share:.1%}")
-        rows.append((one_line(name, 40), *counts))
+    rows = [
+        (one_line(name, 40), calls, asked, answered, f"{(asked + answered) / total:.1%}")
+        for name, calls, asked, answered in tools
+    ]
     return Table(("tool", *numbers), rows, right=numbers)
 
 
@@ -116,61 +109,51 @@ def _tools(usage: WindowUsage) -> Table:
 
 
 @dataclass
-class Amount:
-    """A number of pieces and their tokens."""
-
-    pieces: int = 0
-    tokens: int = 0
-
-    def add(self, tokens: int) -> None:
-        """Count one more piece."""
-        self.pieces += 1
-        self.tokens += tokens
-
-
-@dataclass
 class WindowUsage:
     """Tokens by kind, and by tool."""
 
-    kinds: dict[str, Amount] = field(default_factory=lambda: {kind: Amount() for kind in KINDS})
-    tools: dict[str, tuple[Amount, Amount]] = field(default_factory=dict)
-    """Tool → its calls, its results."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    pieces: Counter[str] = field(default_factory=Counter)
+    """Kind → how many parts of messages."""
+    calls: Counter[str] = field(default_factory=Counter)
+    in_calls: Counter[str] = field(default_factory=Counter)
+    in_results: Counter[str] = field(default_factory=Counter)
 
     @property
-    def tokens(self) -> int:
+    def total(self) -> int:
         """The tokens of a prompt of this conversation."""
-        return sum(amount.tokens for amount in self.kinds.values())
+        return self.kinds.total()
 
-    def of_tool(self, name: str) -> tuple[Amount, Amount]:
-        """The calls and the results of a tool."""
-        return self.tools.setdefault(name, (Amount(), Amount()))
-
-    def by_tool(self) -> list[tuple[str, Amount, Amount]]:
-        """Tools with calls and results, the costliest first."""
-        rows = [(name, calls, results) for name, (calls, results) in self.tools.items()]
-        return sorted(rows, key=lambda row: (-row[1].tokens - row[2].tokens, row[0]))
+    def by_tool(self) -> list[tuple[str, int, int, int]]:
+        """Tools with the number of calls, tokens in calls and in results, the costliest first."""
+        sizes = self.in_calls + self.in_results
+        names = sorted({*self.in_calls, *self.in_results}, key=lambda name: (-sizes[name], name))
+        return [(n, self.calls[n], self.in_calls[n], self.in_results[n]) for n in names]
 
 
 def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsage:
-    """The tokens of a conversation by kind and tool."""
+    """Count the tokens of a conversation by kind and tool."""
     usage = WindowUsage()
     names = {call.id: call.name for m in transcript.messages for call in m.tool_calls}
     for message in transcript.messages:
         around = counter.message(message)
-        for kind, tokens in _kinds_of(message, counter):
-            usage.kinds[kind].add(tokens)
-            around -= tokens
-        usage.kinds["framing"].add(around)
+        for kind, size in _kinds_of(message, counter):
+            usage.kinds[kind] += size
+            usage.pieces[kind] += 1
+            around -= size
+        usage.kinds["framing"] += around
+        usage.pieces["framing"] += 1
         for part in message.parts:
             match part:
                 case ToolCall():
-                    usage.of_tool(part.name)[0].add(counter.part(part))
+                    usage.calls[part.name] += 1
+                    usage.in_calls[part.name] += counter.part(part)
                 case ToolResult():
                     name = part.name or names.get(part.call_id, "(unknown)")
-                    usage.of_tool(name)[1].add(counter.part(part))
-    usage.kinds["framing"].tokens += counter.framing.priming
-    schemas = counter.tools(transcript.tools)
-    usage.kinds["tools"] = Amount(len(transcript.tools), schemas)
+                    usage.in_results[name] += counter.part(part)
+    usage.kinds["framing"] += counter.framing.priming
+    usage.kinds["tools"] = counter.tools(transcript.tools)
+    usage.pieces["tools"] = len(transcript.tools)
     return usage
 
 
@@ -184,7 +167,7 @@ def _kinds_of(message: Message, counter: TokenCounter) -> Iterator[tuple[str, in
             case ToolCall():
                 yield "tool_calls", counter.part(part)
             case ToolResult():
-                pictures = _pictures(part.images, counter)
+                pictures = sum(image_tokens(i, counter.framing.images) for i in part.images)
                 yield "tool_results", counter.part(part) - pictures
                 if pictures:
                     yield "images", pictures
@@ -197,14 +180,10 @@ def _kinds_of(message: Message, counter: TokenCounter) -> Iterator[tuple[str, in
 
 
 def _person(message: Message, part: Text, counter: TokenCounter) -> Iterator[tuple[str, int]]:
-    """The user's words, and text that a tool injected into the same message."""
+    """Yield the user's words, and text that a tool injected into the same message."""
     total = counter.part(part)
     alone = message.model_copy(update={"content": part.text})
     spoken = min(total, counter.text(person_text(alone))) if "<" in part.text else total
     yield "person", spoken
     if total - spoken:
         yield "injected", total - spoken
-
-
-def _pictures(images: Sequence[Image], counter: TokenCounter) -> int:
-    return sum(image_tokens(image, counter.framing.images) for image in images)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from compact.cli.options import command, text_option
-from compact.cli.parts import Data, Report
+from compact.cli.render import Data, Report
 from compact.cli.stores import OpenOptions, context_of, entered, one_of, opened
 from compact.cli.views import standing_json, standing_line
 from compact.cli.words import one_line

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from compact import wiring
 from compact.cli.options import JsonOptions, SettingsOptions, argument, command
-from compact.cli.parts import Report, Styled, Table
+from compact.cli.render import Report, Styled, Table
 from compact.cli.settings import settings_of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,21 +13,17 @@ from compact.cli import output, stores
 from compact.cli.errors import Stop
 from compact.cli.options import command, flag
 from compact.cli.pages import page, session_data
-from compact.cli.parts import Aside, Report
 from compact.cli.progress import Progress, counting
+from compact.cli.render import Aside, Report
 from compact.cli.settings import settings_of
-from compact.cli.stores import OpenOptions, SessionCatalog
+from compact.cli.stores import OpenOptions
 from compact.cli.words import counted
 from compact.config import CompactConfig
 from compact.files import is_file
 from compact.messages.messages import Message
-from compact.messages.sessions import Session
 from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.secrets.redactor import Redactor
 from compact.session.context_manager import ContextManager
-
-START = 200
-"""Bytes that suffice to recognize a page of compact."""
 
 
 @command
@@ -38,7 +34,6 @@ def view(
         str | None,
         typer.Option("--out", "-o", metavar="OUT", help="The file. Default: SESSION.html here."),
     ] = None,
-    open_it: Annotated[bool, flag("--open", "Open it in the browser.")] = False,
     force: Annotated[bool, flag("--force", "Replace a file that is no such page.")] = False,
     verbatim: Annotated[
         bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
@@ -53,7 +48,7 @@ def view(
 
     Examples:
       compactctl view harbour
-      compactctl view harbour -o harbour.html --open
+      compactctl view harbour -o harbour.html
       compactctl view session.jsonl --window 32000
     """
     output.check_name("-o", out)
@@ -65,7 +60,9 @@ def view(
             with stores.opened(options) as catalog:
                 session = catalog.find(options.session)
                 name = _file_for(out, session.id, force=force)
-                data = _session_data(catalog, session, verbatim=verbatim)
+                redactor = _redactor_of(catalog.settings, verbatim=verbatim)
+                with stores.context_of(catalog, session) as ctx:
+                    data = session_data.page_data(ctx, session, redactor=redactor)
         size = output.write(name, page.page_html(data))
     messages = len(data["messages"]["text"])
     yield {
@@ -80,35 +77,24 @@ def view(
     if data["redacted"]:
         note = f"secrets in {counted(data['redacted'], 'message')} were replaced; --verbatim leaves"
         yield Aside(f"{note} them")
-    if open_it:
-        typer.launch(name)
 
 
 def _file_for(out: str | None, session_id: str, *, force: bool) -> str:
-    name = out or f"{_file_name(session_id)}.html"
-    start = output.beginning_of(name, START)
+    plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80]
+    name = out or f"{plain or 'session'}.html"
+    start = output.beginning_of(name, len(page.BEGINS.encode()))
     if start and not page.is_page(start) and not force:
         raise Stop(f"{name} is no page of compact's: --force replaces it")
     return name
 
 
-def _file_name(session_id: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80] or "session"
-
-
-def _session_data(catalog: SessionCatalog, session: Session, *, verbatim: bool) -> dict[str, Any]:
-    redactor = _redactor_of(catalog.settings, verbatim=verbatim)
-    with stores.context_of(catalog, session) as ctx:
-        return session_data.page_data(ctx, session, redactor=redactor)
+def _redactor_of(settings: CompactConfig, *, verbatim: bool) -> Redactor | None:
+    return settings.redactor() if settings.redact and not verbatim else None
 
 
 def _replay_data(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
-    """The data of a file, as if the conversation had been held in that window: compressed by
+    """Return the data of a file, as if the conversation had been held in that window: compressed by
     extraction wherever that was due. Nothing is stored.
-
-    Raises:
-        InvalidTranscript: the file is unknown or broken.
-        CannotFit: a message fits in no prompt of that window.
     """
     settings, file = settings_of(options), options.session
     transcript = wiring.read_transcript(file)
@@ -121,35 +107,20 @@ def _replay_data(options: OpenOptions, progress: Progress, *, verbatim: bool) ->
         tools=transcript.tools or None,
         policy=settings.policy(),
     ) as ctx:
-        on_message = counting(progress, "Replaying")
-        replay(ctx, transcript.messages, on_message=on_message)
+        replay(ctx, transcript.messages, on_message=counting(progress, "Replaying"))
         redactor, session = _redactor_of(settings, verbatim=verbatim), ctx.store.session(ctx.id)
         return session_data.page_data(ctx, session, redactor=redactor, replayed=True)
 
 
-def _redactor_of(settings: CompactConfig, *, verbatim: bool) -> Redactor | None:
-    return settings.redactor() if settings.redact and not verbatim else None
-
-
 def replay(
-    ctx: ContextManager,
-    messages: Sequence[Message],
-    *,
-    pins: Collection[int] = (),
-    on_message: Callable[[int, int], None],
+    ctx: ContextManager, messages: Sequence[Message], *, on_message: Callable[[int, int], None]
 ) -> None:
     """Add the messages to an empty session one by one, with a prompt before each answer, as if a
     model with that window had been asked.
-
-    Raises:
-        CannotFit: a prompt could not be made to fit; the messages before it stay.
     """
-    pinned = frozenset(pins)
     for number, message in enumerate(messages):
         on_message(number, len(messages))
         if message.role == "assistant" and number:
             ctx.get_context_for_model()
-        added = ctx.add_message(message)
-        if number in pinned:
-            ctx.pin(added)
+        ctx.add_message(message)
     ctx.get_context_for_model()

@@ -129,12 +129,11 @@ def _items(
     for message in _with_system(context):
         at = places.get(message.id)
         if at is not None and message.content == messages[at].content:
-            if run and run[1] == at - 1:
-                run[1] = at
-                continue
-            if run:
-                yield run
-            run = [at, at]
+            if not run or run[1] != at - 1:
+                if run:
+                    yield run
+                run = [at, at]
+            run[1] = at
             continue
         if run:
             yield run
