@@ -14,7 +14,7 @@ from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.models.model_keys import ModelKey
 from compact.models.providers.anthropic_messages import AnthropicMessages
 from compact.models.providers.dialect import Dialect
-from compact.models.providers.openai_server import OpenAIServer
+from compact.models.providers.openai_chat import OpenAIServer
 from compact.wiring import chat_model
 from tests.scripted import ScriptedServer
 

@@ -157,7 +157,7 @@ def test_a_model_that_was_too_slow_is_not_asked_again_where_another_is_left():
     assert [(event.model, event.by) for event in events] == [("one", "two"), ("two", "three")]
     assert all("did not answer within 0.04" in event.reason for event in events)
     last, _, events = asked(Hanging(name="one"), patience=Patience(attempts=2, each=0.01))
-    with pytest.raises(ModelUnavailable, match="did not answer within 0.01"):
+    with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.01"):
         answer(last)
     assert [type(event) for event in events] == [ModelAskedAgain]
 

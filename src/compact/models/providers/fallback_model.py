@@ -1,9 +1,10 @@
 """Retry a model, and ask other models instead if that does not help.
 
-After a failure that may pass (`ModelUnavailable`), the same model is asked again. Waits grow and are
-random, and a server's own wish counts. An unusable answer is asked for again too. After a refusal,
-or if a model was too slow, the next model is asked. All models share one budget of time. Every wait
-can be cancelled. The vendors' clients try again too, but they report no wait and know no budget.
+After a failure that may pass (`ModelUnavailable`), the same model is asked again. Waits grow and
+are random, and a server's own wish counts. An unusable answer is asked for again too. After a
+refusal, or if a model was too slow, the next model is asked. All models share one budget of time.
+Every wait can be cancelled. The vendors' clients could try again by themselves, but they report no
+wait and know no budget.
 
 A prompt that is too large for a model goes back to the caller first. The caller can make a smaller
 prompt for the model that the user chose; this module could only send the same prompt to another

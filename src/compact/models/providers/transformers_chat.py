@@ -183,9 +183,7 @@ class TransformersChat:
 
     # --- the answer, in the worker's thread -------------------------------------------------------
 
-    def _answer(
-        self, ids: list[int], most: int, sampling: Mapping[str, Any], stop: Event
-    ) -> Reply:
+    def _answer(self, ids: list[int], most: int, sampling: Mapping[str, Any], stop: Event) -> Reply:
         model, decoder = self._model
         torch, transformers = map(importlib.import_module, ("torch", "transformers"))
         is_stopped: list[Callable[..., bool]] = [lambda *_, **__: stop.is_set()]
