@@ -14,8 +14,8 @@ from compact.errors import (
 from compact.messages.asking import Ask
 from compact.messages.cache_marks import MOST
 from compact.messages.formats.known import format_named
-from compact.messages.messages import Message, Thinking, ToolCall, ToolResult
-from compact.messages.replies import Reply, Usage
+from compact.messages.messages import Message, Thinking
+from compact.messages.replies import Usage
 from compact.models.providers.anthropic_messages import OPENING, AnthropicMessages, StreamedBlocks
 from tests.models.asking import context, heard, run, said
 from tests.scripted import ScriptedServer
@@ -64,27 +64,6 @@ def speaks(monkeypatch: pytest.MonkeyPatch, face: Fixed) -> None:
 # --- asking and being answered --------------------------------------------------------------------
 
 
-def test_an_answer() -> None:
-    """The whole request, and all of the answer (FR-14)."""
-    with ScriptedServer("It holds.") as server:
-        reply = run(
-            at(server, cache=False).complete(
-                context("What now?", system="Be brief.", tools=(TOOL,)),
-                Ask(max_tokens=100, temperature=0.5),
-            )
-        )
-        assert sent(server) == {
-            "model": NAME,
-            "system": "Be brief.",
-            "messages": [{"role": "user", "content": "What now?"}],
-            "tools": [{"name": "read", "input_schema": {"type": "object"}}],
-            "max_tokens": 100,
-            "temperature": 0.5,
-        }
-        assert (said(reply).text, reply.finish) == ("It holds.", "stop")
-        assert reply.usage == Usage(prompt_tokens=server.prompts[0].tokens, completion_tokens=3)
-
-
 def test_a_limit_is_always_sent() -> None:
     """The API refuses a request without one (FR-14)."""
     with ScriptedServer("ok") as server:
@@ -100,17 +79,6 @@ def test_addresses(path: str) -> None:
         model = AnthropicMessages("m", base_url=server.url + path)
         assert said(run(model.complete(context("go")))).text == "ok"
         assert model.name == f"anthropic+{server.url}{path}#m"
-
-
-def test_cached_tokens_are_part_of_the_prompt() -> None:
-    """The API names them apart; the prompt's size is all of them (FR-14)."""
-    asked = context("What of the roof? " * 50)
-    with ScriptedServer("ok") as server:
-        model = at(server)
-        run(model.complete(asked))
-        usage = run(model.complete(asked)).usage
-        tokens = server.prompts[1].tokens
-    assert usage == Usage(prompt_tokens=tokens, completion_tokens=1, cached_tokens=tokens)
 
 
 def test_tokens_written_to_the_cache_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,20 +239,6 @@ def test_only_what_the_api_knows_is_sent() -> None:
         assert all(set(m) == {"role", "content"} for m in sent(server)["messages"])
 
 
-def test_a_conversation_of_another_format() -> None:
-    """A session may go on with a model of another provider (C-3)."""
-    call = ToolCall("c1", "read", '{"path": "a.py"}')
-    told = (
-        Message(role="assistant", content=(call,)),
-        Message(role="tool", content=(ToolResult("c1", "code"),)),
-    )
-    with ScriptedServer("ok") as server:
-        run(at(server, cache=False).complete(context("Read it.", *told)))
-        blocks = [m["content"] for m in sent(server)["messages"][1:]]
-    assert blocks[0][0]["input"] == {"path": "a.py"}
-    assert blocks[1][0] == {"type": "tool_result", "tool_use_id": "c1", "content": "code"}
-
-
 # --- the cache ------------------------------------------------------------------------------------
 
 
@@ -426,12 +380,6 @@ def test_a_key_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -
         run(AnthropicMessages(NAME).complete(context("go")))
     with ScriptedServer("ok") as server:
         assert said(run(at(server).complete(context("go")))).text == "ok"
-
-
-def test_a_reply_keeps_a_providers_dictionary() -> None:
-    """It stays what it is, to be read in its own format (C-3)."""
-    raw = {"role": "assistant", "content": "so"}
-    assert Reply(message=raw).message == raw
 
 
 def test_a_compaction_that_is_streamed_is_whole() -> None:

@@ -1,7 +1,6 @@
 """Ollama in its own API, where a prompt that is too large would be cut without a word (FR-14)."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,14 @@ import pytest
 from compact import ContextManager
 from compact.errors import (
     ContextOverflow,
-    ModelFailed,
     ModelRefused,
-    ModelUnavailable,
 )
 from compact.messages.asking import Ask
-from compact.messages.formats.known import format_named, prompt_of
-from compact.messages.messages import Message, ToolCall, ToolResult
+from compact.messages.formats.known import format_named
 from compact.models.providers.ollama_chat import OllamaChat
 from tests.models.asking import context, heard, run, said
 from tests.scripted import ScriptedServer, faces
 from tests.scripted.answers import (
-    Call,
-    Calls,
-    CutOff,
     Failed,
 )
 
@@ -53,72 +46,6 @@ def shows(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
     show = faces.LISTS["/api/show"]
     table: Any = faces.LISTS
     monkeypatch.setitem(table, "/api/show", lambda model, window: {**show(model, window), **fields})
-
-
-def test_an_answer() -> None:
-    """The whole request, and all of the answer (FR-14)."""
-    with ScriptedServer("It holds.") as server:
-        model = at(server, keep_alive="5m")
-        schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-        ask = Ask(max_tokens=100, temperature=0.5, answer_schema=schema, window=6963)
-        reply = run(model.complete(context("What now?", system="Be brief."), ask))
-        assert sent(server) == {
-            "model": "qwen3:8b",
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "user", "content": "What now?"},
-            ],
-            "options": {"num_ctx": 6963, "num_predict": 100, "temperature": 0.5},
-            "format": schema,
-            "keep_alive": "5m",
-            "stream": False,
-        }
-        assert (said(reply).text, reply.finish) == ("It holds.", "stop")
-        assert reply.usage is not None
-        assert reply.usage.prompt_tokens == server.prompts[0].tokens
-        assert reply.usage.completion_tokens == 3
-        assert run(model.count(context("go"))) is None
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_tool_calls(streamed: bool) -> None:
-    """Calls have ids of their own, and a session can answer them (C-3)."""
-    calls = Calls([Call("read", {"path": f"{name}.py"}) for name in "ab"], "Let me see.")
-    asked = context("Read them.", tools=(TOOL,))
-    with ScriptedServer(calls, "Done.") as server:
-        model = at(server)
-        reply = run(heard(model.stream(asked)))[1] if streamed else run(model.complete(asked))
-        made = said(reply).tool_calls
-        assert reply.finish == "tool_calls"
-        assert [(c.name, c.arguments) for c in made] == [
-            ("read", '{"path": "a.py"}'),
-            ("read", '{"path": "b.py"}'),
-        ]
-        assert len({c.id for c in made}) == 2
-        results = [
-            Message(role="tool", content=(ToolResult(c.id, f"code {i}"),))
-            for i, c in enumerate(made)
-        ]
-        run(model.complete(context("Read them.", said(reply), *results)))
-        roles = [m["role"] for m in sent(server)["messages"]]
-        assert roles == ["user", "assistant", "tool", "tool"]
-
-
-def test_ids_of_calls_never_come_again() -> None:
-    """Two replies of a server that names no calls are told apart (C-3)."""
-    with ScriptedServer(Calls([Call("read", {})])) as server:
-        model = at(server)
-        first, second = (said(run(model.complete(context("go")))) for _ in range(2))
-    assert first.tool_calls[0].id != second.tool_calls[0].id
-    assert first.id != second.id
-
-
-def test_schemas_are_sent_as_they_are() -> None:
-    """The package's own types would leave out what stands deeper in a schema (FR-14)."""
-    with ScriptedServer("ok") as server:
-        run(at(server).complete(context("go", tools=(TOOL,))))
-        function = sent(server)["tools"][0]["function"]
-    assert function["parameters"] == TOOL["input_schema"]
 
 
 def test_an_image_is_never_taken_for_a_file(tmp_path: Path) -> None:
@@ -243,30 +170,6 @@ def test_tools_are_withdrawn_at_run_time() -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
-def test_a_stream_that_just_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the line that says it is done, an answer is not whole (FR-6)."""
-
-    class Stops(faces.OllamaChat):
-        def stream(self, turn: faces.Turn) -> Iterator[bytes]:
-            yield next(iter(super().stream(turn)))
-
-    table: Any = faces.FACES
-    monkeypatch.setitem(table, "/api/chat", Stops())
-    with ScriptedServer("It holds, as was said.") as server:
-        with pytest.raises(ModelFailed, match="broke off"):
-            run(heard(at(server).stream(context("go"))))
-        assert len(server.prompts) == 1
-
-
-def test_cut_off_and_nobody_there() -> None:
-    """A token limit is told; a server that is not there may come back (FR-6)."""
-    with ScriptedServer(CutOff()) as server:
-        assert run(at(server).complete(context("go"))).finish == "length"
-    nowhere = OllamaChat("qwen3:8b", base_url="http://127.0.0.1:1")
-    with pytest.raises(ModelUnavailable, match="cannot be reached"):
-        run(nowhere.complete(context("go")))
-
-
 def test_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """`OLLAMA_HOST` names the server where the key does not (FR-14)."""
     with ScriptedServer("ok") as server:
@@ -275,15 +178,3 @@ def test_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
         assert model.name == "ollama:qwen3:8b"
         assert said(run(model.complete(context("go")))).text == "ok"
         assert at(server).name == f"ollama+{server.url}#qwen3:8b"
-
-
-def test_a_conversation_of_another_format() -> None:
-    """A session may go on with a model of another provider (C-3)."""
-    told = (
-        Message(role="assistant", content=(ToolCall("c1", "read", '{"path": "a.py"}'),)),
-        Message(role="tool", content=(ToolResult("c1", "code"),)),
-    )
-    asked = context("Read it.", *told)
-    with ScriptedServer("ok") as server:
-        run(at(server).complete(asked))
-        assert sent(server)["messages"] == prompt_of(asked, "ollama")

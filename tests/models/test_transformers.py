@@ -254,9 +254,7 @@ def test_a_time_limit_stops_the_model(folder: Path) -> None:
     run(model.aclose())
 
 
-def test_cancelling_stops_the_model(
-    model: TransformersChat, prompts: list[list[int]]
-) -> None:
+def test_cancelling_stops_the_model(model: TransformersChat, prompts: list[list[int]]) -> None:
     """Cancellation passes through, ends the work, and the model can be asked again (K-5)."""
 
     async def cancelled() -> None:
