@@ -14,7 +14,7 @@ from compact.errors import (
 from compact.messages.asking import Ask
 from compact.messages.formats.known import format_named
 from compact.models.providers.ollama_chat import OllamaChat
-from tests.models.asking import context, heard, run, said
+from tests.models.asking import context, heard, reply_of, run, said, sent, ways
 from tests.scripted import ScriptedServer, faces
 from tests.scripted.answers import (
     Failed,
@@ -35,10 +35,6 @@ PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
 
 def at(server: ScriptedServer, **options: Any) -> OllamaChat:
     return OllamaChat("qwen3:8b", base_url=server.url, **options)
-
-
-def sent(server: ScriptedServer, position: int = -1) -> dict[str, Any]:
-    return server.prompts[position].body
 
 
 def shows(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
@@ -65,9 +61,9 @@ def test_an_image_is_never_taken_for_a_file(tmp_path: Path) -> None:
 def test_the_window_is_always_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the request names, else the constructor, else the model's file, else 4,096 (FR-14)."""
     with ScriptedServer("ok") as server:
-        run(at(server).complete(context("go")))
+        reply_of(at(server), streamed=False)
         shows(monkeypatch, parameters='stop    "<|im_end|>"\nnum_ctx    2048\ntop_k  20')
-        run(at(server).complete(context("go")))
+        reply_of(at(server), streamed=False)
         run(at(server, num_ctx=8192).complete(context("go")))
         run(at(server, num_ctx=8192).complete(context("go"), Ask(window=6963)))
         run(heard(at(server, num_ctx=8192).stream(context("go"))))
@@ -75,7 +71,7 @@ def test_the_window_is_always_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert windows == [4096, 2048, 8192, 6963, 8192]
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@ways
 def test_what_would_be_cut_is_never_sent(streamed: bool) -> None:
     """Prompt and answer within `num_ctx`, or a refusal with its numbers (FR-2, FR-14)."""
     with ScriptedServer("ok") as server:
@@ -140,6 +136,17 @@ def test_limits_and_abilities(monkeypatch: pytest.MonkeyPatch) -> None:
         run(model.complete(context("go")))
         asked = [request.path for request in server.requests]
     assert asked == ["/api/show", "/api/chat"]
+
+
+def test_a_model_may_stay_loaded() -> None:
+    """`keep_alive` is a field of the request, and so may be one of one answer (FR-14)."""
+    with ScriptedServer("ok") as server:
+        reply_of(at(server, keep_alive="5m"), streamed=False)
+        ask = Ask(options={"think": False, "top_k": 3})
+        reply_of(at(server, keep_alive=0), ask=ask, streamed=True)
+        first, second = (request.body for request in server.prompts)
+    assert first["keep_alive"] == "5m"
+    assert (second["keep_alive"], second["think"], second["options"]["top_k"]) == (0, False, 3)
 
 
 def test_a_server_that_shows_nothing_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
