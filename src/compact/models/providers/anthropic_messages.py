@@ -142,11 +142,7 @@ class AnthropicMessages(ServedModel):
         return tokens if isinstance(tokens, int) else None
 
     async def limits(self) -> Limits:
-        """Return the model's limits as its server states them.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
+        """Return the model's limits as its server states them."""
         try:
             row: Mapping[str, Any] = await self._server.asked("GET", f"/v1/models/{self._name}")
         except ModelRefused as refusal:

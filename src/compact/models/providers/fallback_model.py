@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
     Mapping,
     Sequence,
 )
-from contextlib import aclosing
 from functools import partial
 from math import inf
 from typing import NamedTuple, TypeVar
@@ -121,18 +119,19 @@ class FallbackModel:
         clock = asyncio.get_running_loop().time
 
         async def begun(model: ChatModel, given: ActiveContext, ask: Ask) -> _Begun:
-            start = clock()
-            sign = partial(self._signed, model=model)
-            pieces = _signed_at_end(model.stream(given, ask), sign)
+            start, pieces = clock(), model.stream(given, ask)
             first = await _beginning(pieces, model)
             if first.reply is not None and not first.text.strip() and first.reply.is_empty:
-                await pieces.aclose()
+                await _close(pieces)
                 _check_says(first.reply, model)
             return _Begun(model, first, pieces, clock() - start)
 
         model, piece, pieces, taken = await self._first(begun, sendable(context), ask)
-        async with aclosing(pieces):
+        try:
             while True:
+                if piece.reply is not None:
+                    reply = self._signed(piece.reply, model)
+                    piece = piece.model_copy(update={"reply": reply})
                 yield piece
                 start = clock()
                 try:
@@ -143,6 +142,8 @@ class FallbackModel:
                 except TimeoutError:
                     raise self._too_slow(model, self._patience.each) from None
                 taken += clock() - start
+        finally:
+            await _close(pieces)
 
     async def count(self, context: ActiveContext) -> int | None:
         """Return how many tokens the prompt has as counted by the first model's server."""
@@ -197,7 +198,7 @@ class FallbackModel:
             try:
                 wanted = await self._wanted(model, prompt, ask, attempts, until)
                 if wanted is None:
-                    attempts.note(model.name, None)
+                    attempts.unasked.append(model.name)
                     continue
                 if attempts.last:
                     name, reason = attempts.last
@@ -342,52 +343,38 @@ class FallbackModel:
 
 
 class Attempts:
-    """Records which models did not answer a prompt, in order, and why."""
+    """Records which models did not answer a prompt, and why."""
 
     def __init__(self, prompt: ActiveContext, ask: Ask) -> None:
-        self._prompt = prompt
-        self._outcomes: list[tuple[str, CompactError | None]] = []
+        self._tokens = prompt.tokens
+        self.refused: dict[str, int] = {}
+        """Model key -> the token count of the prompt, for models that refused it as too large."""
+        self.unasked: list[str] = []
+        """Models that were not asked, as they are not known to hold the prompt."""
+        self.last: tuple[str, CompactError] | None = None
+        """The last model that failed, and its error."""
         for name, tokens in (ask.refused_by or {}).items():
             said = f"{name} refused the prompt as too large, and it cannot be made smaller"
             self.note(name, ContextOverflow(said, tokens=tokens))
 
-    def note(self, name: str, error: CompactError | None) -> None:
-        """Record a model's failure. `error` is None if the model was not asked for lack of room."""
-        self._outcomes.append((name, error))
-
-    @property
-    def refused(self) -> dict[str, int]:
-        """Model key -> the token count of the prompt, for models that refused it as too large."""
-        return {
-            name: error.tokens or self._prompt.tokens
-            for name, error in self._outcomes
-            if isinstance(error, ContextOverflow)
-        }
-
-    @property
-    def last(self) -> tuple[str, CompactError] | None:
-        """The last model that failed, and its error."""
-        return next(((name, error) for name, error in reversed(self._outcomes) if error), None)
+    def note(self, name: str, error: CompactError) -> None:
+        """Record a model's failure."""
+        self.last = name, error
+        if isinstance(error, ContextOverflow):
+            self.refused[name] = error.tokens or self._tokens
 
     @property
     def error(self) -> CompactError:
         """The error to raise when no model answered."""
         assert self.last, "there is at least one model"
         _, failed = self.last
-        passed = [name for name, error in self._outcomes if error is None]
-        if not isinstance(failed, ContextOverflow) or not passed:
+        if not isinstance(failed, ContextOverflow) or not self.unasked:
             return failed
-        error = ContextOverflow(
-            f"{failed}; {_listed(passed)} not asked: not known to hold the prompt and the answer",
-            tokens=failed.tokens,
-            limit=failed.limit,
-        )
+        names = f"{', '.join(self.unasked)} {'was' if len(self.unasked) == 1 else 'were'}"
+        text = f"{failed}; {names} not asked: not known to hold the prompt and the answer"
+        error = ContextOverflow(text, tokens=failed.tokens, limit=failed.limit)
         error.stand_in, error.others = failed.stand_in, failed.others
         return error
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}"
 
 
 class _Begun(NamedTuple):
@@ -395,7 +382,7 @@ class _Begun(NamedTuple):
 
     model: ChatModel
     first: Delta
-    pieces: AsyncGenerator[Delta, None]
+    pieces: AsyncIterator[Delta]
     taken: float
     """How many seconds the model has taken so far."""
 
@@ -415,15 +402,7 @@ async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
     raise ModelFailed(f"{model.name} ended its answer before it began", model=model.name)
 
 
-async def _signed_at_end(
-    pieces: AsyncIterator[Delta], sign: Callable[[Reply], Reply]
-) -> AsyncGenerator[Delta, None]:
-    # Closing this generator closes the answer that is under way.
-    try:
-        async for piece in pieces:
-            if piece.reply is not None:
-                piece = piece.model_copy(update={"reply": sign(piece.reply)})
-            yield piece
-    finally:
-        if (close := getattr(pieces, "aclose", None)) is not None:
-            await close()
+async def _close(pieces: AsyncIterator[Delta]) -> None:
+    """Close an answer that is under way, if it can be closed."""
+    if (close := getattr(pieces, "aclose", None)) is not None:
+        await close()

@@ -129,11 +129,7 @@ class OllamaChat(ServedModel):
         return None
 
     async def limits(self) -> Limits:
-        """Return the window from the model's own file, and the window it was trained for.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
+        """Return the window from the model's own file, and the window it was trained for."""
         if self._shown is None:
             self._shown = _shown(
                 await self._server.asked("POST", "/api/show", {"model": self._name})

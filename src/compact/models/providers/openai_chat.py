@@ -105,11 +105,7 @@ class OpenAIServer(VendorServer):
     # --- what it says of its models ---------------------------------------------------------------
 
     async def limits(self) -> Limits:
-        """Return the model's limits as the server states them; OpenAI itself states none.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
+        """Return the model's limits as the server states them; OpenAI itself states none."""
         if self.kind == "openai":
             return Limits()
         row = row_of((await self.asked("GET", "/models")).get("data"), self.name)
@@ -222,11 +218,7 @@ class OpenAIChat(ServedModel):
         return Abilities(schemas=server.enforces_schemas, counts=server.kind == LLAMA)
 
     async def limits(self) -> Limits:
-        """Return the model's limits as its server states them. OpenAI itself states none.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
+        """Return the model's limits as its server states them. OpenAI itself states none."""
         return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:

@@ -67,11 +67,7 @@ class OpenAIResponses(ServedModel):
         return Abilities(schemas=self._server.enforces_schemas)
 
     async def limits(self) -> Limits:
-        """Return the model's limits as its server states them. OpenAI itself states none.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
+        """Return the model's limits as its server states them. OpenAI itself states none."""
         return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
