@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
+from pydantic import ValidationError
 
 from compact.errors import (
     ContextOverflow,
-    ModelFailed,
     ModelRefused,
     ModelUnavailable,
     WrongLayer,
@@ -36,12 +36,21 @@ def test_a_model_that_is_busy_is_asked_again_after_growing_waits():
 
 
 def test_waits_are_not_alike():
-    def waits():
+    waits = set()
+    for _ in range(5):
         persistent, clock, _ = asked(ScriptedModel(BUSY, BUSY, BUSY, "here"))
         answer(persistent)
-        return tuple(clock.waits)
+        waits.add(tuple(clock.waits))
+    assert len(waits) == 5
 
-    assert len({waits() for _ in range(5)}) == 5
+
+@pytest.mark.parametrize(
+    "wrong", [{"each": -3}, {"each": "x"}, {"together": float("nan")}, {"attempts": 0}]
+)
+def test_what_is_no_time_is_refused(wrong):
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        Patience(**wrong)
+    assert all(f"{name} (" in str(Patience.__doc__) for name in Patience.__dataclass_fields__)
 
 
 def test_the_servers_own_wish_is_kept():
@@ -229,12 +238,6 @@ def test_the_first_one_says_whether_tools_are_called_and_all_whether_schemas_are
 def test_nobody_to_ask_is_an_error():
     with pytest.raises(ValueError, match="at least one"):
         FallbackModel([])
-
-
-def test_the_errors_of_models_are_builtins_too():
-    assert issubclass(ModelUnavailable, ConnectionError)
-    assert issubclass(ModelRefused, PermissionError)
-    assert issubclass(ModelFailed, RuntimeError)
 
 
 def test_it_closes_what_its_models_hold_open():
