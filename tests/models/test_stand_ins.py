@@ -97,18 +97,6 @@ def test_the_larger_of_two_counts_decides_where_the_server_does_not_count(tokens
         assert not other.contexts
 
 
-@pytest.mark.parametrize(("said", "asked_for"), [(None, True), (4_096, False)])
-def test_a_window_is_known_from_the_models_profile_unless_its_server_says_another(said, asked_for):
-    other = Sized("mine", window=said, name="other")
-    persistent = FallbackModel([Full(), other], windows={"other": 128_000})
-    if asked_for:
-        assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "other"
-    else:
-        with pytest.raises(ContextOverflow):
-            asyncio.run(persistent.complete(LARGE, FINAL))
-    assert bool(other.contexts) is asked_for
-
-
 def test_the_wiring_says_which_windows_are_known():
     models = [Full(), ScriptedModel("mine", name="openai:gpt-4o")]
 
@@ -116,6 +104,14 @@ def test_the_wiring_says_which_windows_are_known():
         return await wiring.asked_model(models, None).complete(LARGE, FINAL)
 
     assert asyncio.run(asked()).model == "openai:gpt-4o"
+
+
+def test_a_servers_own_window_counts_more_than_the_known_one():
+    other = Sized("mine", window=4_096, name="other")
+    persistent = FallbackModel([Full(), other], windows={"other": 128_000})
+    with pytest.raises(ContextOverflow):
+        asyncio.run(persistent.complete(LARGE, FINAL))
+    assert not other.contexts
 
 
 def test_a_refusal_that_nobody_makes_up_for_says_who_was_not_asked():

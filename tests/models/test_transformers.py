@@ -15,7 +15,7 @@ from compact import wiring
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, WrongLayer
 from compact.messages.asking import Ask
 from compact.messages.formats.known import format_named
-from compact.messages.messages import Message, ToolCall, ToolResult
+from compact.messages.messages import Message
 from compact.messages.replies import Reply
 from compact.models.providers.transformers_chat import TransformersChat
 from compact.testing import check_chat_model
@@ -156,33 +156,26 @@ def test_what_a_person_types_is_no_control_token(
 def test_calls_and_results_are_written_by_the_template(
     model: TransformersChat, prompts: list[list[int]]
 ) -> None:
-    """Templates read arguments as an object and contents as text (C-3)."""
-    call = ToolCall("c1", "read", '{"path": "src/engine.py"}')
-    said = [
-        Message(role="assistant", content=(call,)),
-        Message(role="tool", content=(ToolResult("c1", "def go(): ..."),)),
-    ]
-    run(model.complete(context("Read it.", *said), GREEDY))
-    written = vocabulary(CHATML).decode(prompts[0])
-    assert "assistant\nsrc/engine.py<|im_end|>" in written
-    assert "tool\ndef go(): ...<|im_end|>" in written
-
-
-def test_what_templates_do_not_know_is_said_in_words(
-    model: TransformersChat, prompts: list[list[int]]
-) -> None:
-    """Calls of custom tools are functions, and a refusal is what was said (C-3)."""
-    custom = {"name": "patch", "input": '{"path": "src/engine.py"}'}
-    made = {"id": "c", "type": "custom", "custom": custom}
+    """Templates read arguments as an object and contents as text; what they do not know, a call of
+    a custom tool and a refusal, is a function and words (C-3).
+    """
+    function = {"name": "read", "arguments": '{"path": "src/engine.py"}'}
+    custom = {"name": "patch", "input": '{"path": "src/patch.py"}'}
     listed: list[dict[str, Any]] = [
-        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "a", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "def go()"}]},
+        {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom", "custom": custom}]},
         {"role": "tool", "tool_call_id": "c", "content": "ok"},
         {"role": "assistant", "content": None, "refusal": "I will not."},
     ]
     parse = format_named("chat_completions").parse
     run(model.complete(context("Go.", *(parse(m, i) for i, m in enumerate(listed))), GREEDY))
     written = vocabulary(CHATML).decode(prompts[0])
-    assert "assistant\nsrc/engine.py<|im_end|>" in written
+    for turn in ("assistant\nsrc/engine.py", "tool\ndef go()", "assistant\nsrc/patch.py"):
+        assert f"{turn}<|im_end|>" in written
     assert "assistant\nI will not.<|im_end|>" in written
 
 
