@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,6 @@ from compact.messages.events import Event, EventsDropped
 from compact.messages.protocols import Exporter
 from compact.telemetry import bus as bus_module
 from compact.telemetry.ariadne import AriadneExporter
-from compact.telemetry.bus import Pace
 from compact.telemetry.otlp import OtlpExporter
 from tests.telemetry.ariadne_server import AriadneServer
 from tests.telemetry.collector import Collector
@@ -120,12 +120,11 @@ EVERY: dict[str, Fault] = {
 
 
 @contextmanager
-def bus_with(fault: Fault, **pace: object) -> Iterator[EventBus]:
+def bus_with(fault: Fault, **pace: Any) -> Iterator[EventBus]:
     """A bus whose exporter has that fault."""
     bus, made = EventBus(), contextmanager(fault)
-    given: Pace = {"linger": 0.05, "queue_size": 200, **pace}  # type: ignore[typeddict-item]
     with made() as exporter:
-        bus.export_to(exporter, **given)
+        bus.export_to(exporter, **{"linger": 0.05, "queue_size": 200, **pace})
         try:
             yield bus
         finally:
