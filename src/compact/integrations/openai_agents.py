@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from compact import wiring
+from compact.config import CompactConfig
 from compact.errors import InvalidArgument, ServerHeldState, UnknownModel
 from compact.messages.events import (
     Committed,
