@@ -153,9 +153,10 @@ class OllamaChat(ServedModel):
         messages = prompt_of(context, FORMAT)
         if context.system:
             messages = [{"role": "system", "content": context.system_text}, *messages]
-        tools = all_defused(tools_of(context, FORMAT)) if context.tools else None
-        messages = all_defused(messages)
-        return wished(model=self._name, messages=messages, tools=tools, stream=False)
+        prompt = {"model": self._name, "messages": all_defused(messages), "stream": False}
+        if context.tools:
+            prompt["tools"] = all_defused(tools_of(context, FORMAT))
+        return prompt
 
     def _wishes(self, ask: Ask) -> dict[str, Any]:
         schema = None if ask.answer_schema is None else dict(ask.answer_schema)
