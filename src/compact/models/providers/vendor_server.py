@@ -22,7 +22,7 @@ from compact.messages.replies import Delta, Reply
 from compact.models.provider_table import PROVIDERS
 from compact.models.providers.clients import LoopClients, package
 from compact.models.providers.dialect import Body, Dialect, StrictTurns, UnsupportedParts
-from compact.models.providers.failures import ErrorInAnswer, mapped, reading
+from compact.models.providers.failures import ErrorInAnswer, failure_of, mapped, reading
 
 TIMEOUT = 600.0
 """Longest time for one answer, in seconds."""
@@ -188,10 +188,12 @@ class ServedModel(ABC):
         Raises:
             ContextOverflow, ModelFailed: as `ChatModel.complete`.
         """
-        with mapped(self.name):
+        try:
             async with asyncio.timeout(self._server.timeout - ask.waited):
                 prompt = await self._whole_prompt(context, ask)
                 return self._reply(await self._server.post(self._path, prompt, self._wishes(ask)))
+        except TimeoutError as error:
+            raise failure_of(error, self.name) from error
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """Yield the answer as it is written; the last piece carries the whole reply.
