@@ -171,6 +171,20 @@ def test_a_model_that_was_too_slow_is_not_asked_again_where_another_is_left():
     assert [type(event) for event in events] == [ModelAskedAgain]
 
 
+def test_an_attempt_ends_with_the_time_of_all():
+    """(K-5) Also where one answer may take more, for an answer and for the limits of a stand-in."""
+
+    class Mute(Hanging):
+        async def limits(self):
+            await asyncio.Event().wait()
+
+    down = ScriptedModel(ModelUnavailable("down"), name="one")
+    for models in ([Hanging(name="two")], [down, Mute(name="two")]):
+        persistent, _, _ = asked(*models, patience=Patience(attempts=1, each=60, together=0.06))
+        with pytest.raises(ModelUnavailable, match=r"two did not answer within 0\.0"):
+            answer(persistent)
+
+
 def test_whoever_waits_can_cancel():
     class Forever(Clock):
         async def sleep(self, seconds):

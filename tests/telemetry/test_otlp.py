@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections import Counter
 from typing import Any
 
@@ -23,7 +24,7 @@ from compact.telemetry.otlp import OtlpExporter
 from compact.testing import check_exporter
 from tests.telemetry.collector import Collector, values
 from tests.telemetry.talking import WORD, talked
-from tests.telemetry.test_bus import EVENT
+from tests.telemetry.test_bus import EVENT, PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -92,8 +93,9 @@ def test_names_follow_the_conventions_where_they_have_one(collector):
     assert said["compact.story_asked"]["gen_ai.operation.name"] == "chat"
     assert said["compact.ratio_learned"]["gen_ai.usage.input_tokens"] == 11
     assert said["compact.error"]["error.type"] == "StoreFailed"
-    (failed,) = (span.status for span in collector.spans if span.name == "compact.error")
-    assert (failed.code, failed.message) == (Status.STATUS_CODE_ERROR, "full")
+    (failed,) = (span for span in collector.spans if span.name == "compact.error")
+    assert (failed.status.code, failed.status.message) == (Status.STATUS_CODE_ERROR, "full")
+    assert abs(failed.start_time_unix_nano / 1e9 - time.time()) < PATIENCE
 
 
 def test_the_policy_is_told_with_dots(collector):
