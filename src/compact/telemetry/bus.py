@@ -11,11 +11,13 @@ from __future__ import annotations
 import atexit
 import time
 from collections.abc import Callable, Iterable
+from typing import TypedDict, Unpack
 from weakref import WeakSet
 
 from compact.errors import InvalidArgument
-from compact.messages.calls import got
+from compact.messages.calls import got, known_options
 from compact.messages.events import Event, EventsDropped
+from compact.messages.options import taking
 from compact.messages.protocols import Exporter
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.telemetry.event_privacy import redacted, without_content
@@ -28,6 +30,17 @@ LINGER = 1.0
 """For this many seconds, an event for a server waits for more events to be sent together."""
 CLOSE_SECONDS = 2.0
 """Longest time, in seconds, that closing waits for all exporters together."""
+
+
+class Pace(TypedDict, total=False):
+    """How an exporter gets its events."""
+
+    queue_size: int
+    """At most this many events wait for the exporter; `QUEUE_SIZE` by default."""
+    linger: float
+    """For this many seconds, an event waits for more to be sent together; 0 by default."""
+    heartbeat: float | None
+    """After this many seconds without an event, send a `Heartbeat`; never if None, the default."""
 
 
 class EventBus:
@@ -77,27 +90,20 @@ class EventBus:
 
         return end
 
-    def export_to(
-        self,
-        exporter: Exporter,
-        *,
-        queue_size: int = QUEUE_SIZE,
-        linger: float = 0.0,
-        heartbeat: float | None = None,
-    ) -> None:
+    @taking(Pace)
+    def export_to(self, exporter: Exporter, **pace: Unpack[Pace]) -> None:
         """Send every event from now on to the exporter, in a separate thread.
 
-        At most `queue_size` events wait for it. An event waits `linger` seconds for more to be sent
-        together. After `heartbeat` seconds without an event, a `Heartbeat` is sent. At exit, the
-        program waits up to `CLOSE_SECONDS` until the remaining events are sent.
+        At exit, the program waits up to `CLOSE_SECONDS` until the remaining events are sent.
         """
+        known_options(pace, Pace)
         queue = ExporterQueue(
             exporter,
             prepare=self._outgoing,
             failed=self._count_failure,
-            size=queue_size,
-            linger=linger,
-            heartbeat=heartbeat,
+            size=pace.get("queue_size", QUEUE_SIZE),
+            linger=pace.get("linger", 0.0),
+            heartbeat=pace.get("heartbeat"),
         )
         self._queues.append(queue)
         _with_exporters.add(self)
