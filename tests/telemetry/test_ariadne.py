@@ -179,8 +179,8 @@ def test_while_the_server_is_down_events_are_lost_and_counted(server, monkeypatc
     assert exporter.export([EVENT, EventsDropped(exporter="AriadneExporter", count=200)]) == 0
     assert server.spans()[-1]["data"] == {"exporter": "AriadneExporter", "count": 200}
     server.answer, before = 503, server.asked_health
-    for second in (300.0, 300.5, 301.0):  # it waits no longer than at first
-        now[0] = second
+    for later in (300.0, 300.5, 301.0):  # it waits no longer than at first
+        now[0] = later
         exporter.export([EVENT])
     assert server.asked_health == before + 1
 
