@@ -86,25 +86,19 @@ seconds. After 30 seconds without an event it gets a `compact.heartbeat`. With
 ## OpenTelemetry
 
 Install the extra (`pip install '.[otlp]'` in a clone) and set `otlp_endpoint`. Spans go to
-`/v1/traces` and metrics to `/v1/metrics` of that address, as protobuf over HTTP. With
-`otlp_endpoint: environment` the address comes from `OTEL_EXPORTER_OTLP_ENDPOINT`. Other variables
-of OpenTelemetry keep their meaning: `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`,
-`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_METRIC_EXPORT_INTERVAL`,
-`OTEL_SDK_DISABLED` and so on. `OTEL_METRICS_EXPORTER=none` is for backends that take no metrics,
-such as Phoenix.
+`/v1/traces` of that address, as protobuf over HTTP. With `otlp_endpoint: environment` the address
+comes from `OTEL_EXPORTER_OTLP_ENDPOINT`. Other variables of OpenTelemetry keep their meaning:
+`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+`OTEL_TRACES_SAMPLER`, `OTEL_SDK_DISABLED` and so on.
 
 Attributes follow the conventions for generative AI where they have a name:
 `gen_ai.conversation.id`, `gen_ai.request.model`, `gen_ai.operation.name`,
 `gen_ai.usage.input_tokens`, `error.type`. All others are the fields below, named `compact.…`.
 
-| metric | what | attributes |
-|---|---|---|
-| `compact.tokens.before`, `compact.tokens.after` | tokens of a prompt | `compact.outcome` |
-| `compact.compression.ratio` | tokens after, of those before | `compact.outcome` |
-| `compact.compression.duration` | seconds | `compact.outcome` |
-| `compact.gate.verdicts` | summaries by models, judged | `compact.passed`, `compact.rule` |
-| `compact.failures` | errors | `compact.stage`, `error.type` |
-| `compact.events.dropped` | events that did not arrive | `compact.exporter` |
+compact sends no metrics. A collector makes them from the spans, such as by its
+[span metrics connector](https://github.com/open-telemetry/opentelemetry-collector-contrib/tree/main/connector/spanmetricsconnector).
+The span `compact.compression` has `compact.tokens_before`, `compact.tokens_after`,
+`compact.outcome` and its duration.
 
 ## Privacy
 

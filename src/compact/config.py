@@ -88,7 +88,7 @@ class CompactConfig(CompactPolicy):
     ariadne_url: str | None = None
     """The address of an Ariadne server that every event is sent to."""
     otlp_endpoint: str | None = None
-    """The address of an OpenTelemetry collector that gets spans and metrics over HTTP, or
+    """The address of an OpenTelemetry collector that gets spans over HTTP, or
     `environment` for the collector that the variables `OTEL_*` name."""
     telemetry_content: bool = False
     """Whether reports contain text from the conversation: summaries, reasons, error messages."""

@@ -15,7 +15,6 @@ from agents import (
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     Runner,
-    SQLiteSession,
     function_tool,
 )
 
@@ -133,20 +132,3 @@ def test_no_turn_fails_for_its_context(
         await tiny.client.close()
 
     asyncio.run(run())
-
-
-def test_the_sdk_alone_fails_for_its_context(llama: Callable[[int], str]) -> None:
-    """The same conversation in the SDK's own session."""
-
-    async def run() -> None:
-        tiny = Tiny(llama(WINDOW), "chat")
-        with pytest.raises(openai.BadRequestError, match="exceed"):
-            await talked(tiny.agent(), 60, words_unmarked, False, session=SQLiteSession("s"))
-        await tiny.client.close()
-
-    asyncio.run(run())
-
-
-def words_unmarked(turn: int) -> Any:
-    said = words(turn)
-    return said if isinstance(said, str) else said[1]["content"]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -27,7 +26,6 @@ from compact.messages.context import ActiveContext
 from compact.messages.events import Event, SummaryCreated, SummaryReplaced
 from compact.messages.formats.known import format_named
 from compact.messages.policy import CompactPolicy
-from compact.messages.protocols import SessionStore
 from compact.messages.tokens import TokenCounter
 from compact.models.providers.openai_chat import OpenAIChat
 from compact.models.providers.tokenizers import HuggingFaceEstimator
@@ -137,19 +135,28 @@ def counts_are_the_servers(notes: Notes) -> None:
 # --- conversations --------------------------------------------------------------------------------
 
 
-def holds_a_conversation(
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("faces", "size", "windows"),
+    [
+        *[((wire,), size, LONG) for wire in FACES for size in SIZES[:2]],
+        (tuple(FACES), SIZES[-1], sizes.size(3, 30)),
+    ],
+)
+def test_many_windows_are_served_as_counted(
     llama: Llama,
     notes: Notes,
     estimator: HuggingFaceEstimator,
-    wire: str,
+    faces: tuple[str, ...],
     size: int,
     windows: int,
-    *,
-    faces: Sequence[str] = (),
 ) -> None:
-    """`faces` are asked in turn; without any, the format's own."""
+    """Tools, streams, Chinese and typed control tokens: no refusal, and the server's own counts
+    within 2 %. Several faces are asked in turn, of the same session.
+    """
+    wire = faces[0]
     exact, said = token_counter(wire, tokenizer=estimator), turns(wire, size)
-    models = [model_at(llama(size), face, size, notes) for face in faces or (wire,)]
+    models = [model_at(llama(size), face, size, notes) for face in faces]
 
     def whose(turn: int) -> Watched:
         return models[turn // 2 % len(models)]
@@ -164,42 +171,21 @@ def holds_a_conversation(
     assert took == len(notes.prompts)
     was_never_refused(notes)
     counts_are_the_servers(notes)
-
-
-@pytest.mark.slow
-def test_five_windows_are_served_as_counted(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator
-) -> None:
-    """Tools, streams, Chinese and typed control tokens: no refusal, and the server's own counts
-    within 2 %.
-    """
-    holds_a_conversation(llama, notes, estimator, "chat_completions", 2048, sizes.size(3, 5))
     assert "compact.ratio_learned" not in notes.events, "there was nothing to correct"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES[:2])
-@pytest.mark.parametrize("wire", FACES)
-def test_thirty_windows_are_served_as_counted(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, size: int
-) -> None:
-    """The same for thirty windows' length, each face of the server and each window."""
-    holds_a_conversation(llama, notes, estimator, wire, size, LONG)
+at_night = [pytest.mark.slow, sizes.at_night]
 
 
-@pytest.mark.slow
-def test_thirty_large_windows_are_served_by_all_faces_in_turn(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator
-) -> None:
-    """Each face is asked for one answer as a whole, one as a stream, then the next face is, of the
-    same session.
-    """
-    holds_a_conversation(
-        llama, notes, estimator, "chat_completions", SIZES[-1], sizes.size(3, 30), faces=list(FACES)
-    )
-
-
-def is_counted_well_enough(
+@pytest.mark.parametrize(
+    ("size", "windows"),
+    [
+        pytest.param(2048, 3, marks=pytest.mark.slow),
+        *[pytest.param(size, LONG, marks=at_night) for size in SIZES[:2]],
+    ],
+)
+@pytest.mark.parametrize("tokenizer", UNKNOWN)
+def test_an_unknown_tokenizer_is_made_up_for(
     llama: Llama,
     notes: Notes,
     estimator: HuggingFaceEstimator,
@@ -207,6 +193,9 @@ def is_counted_well_enough(
     size: int,
     windows: int,
 ) -> None:
+    """Counts of a tokenizer that is not the model's are far too low for this one; what the server
+    reports corrects them before the window is full.
+    """
     wire = "chat_completions"
     exact, model = (
         token_counter(wire, tokenizer=estimator),
@@ -227,27 +216,6 @@ def is_counted_well_enough(
     assert first.off >= -under
     assert worst >= -under_later
     assert min(prompt.off for prompt in later) < -under_later, "corrections are of no use here"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tokenizer", UNKNOWN)
-def test_an_unknown_tokenizer_is_made_up_for(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, tokenizer: str
-) -> None:
-    """Counts of a tokenizer that is not the model's are far too low for this one; what the server
-    reports corrects them before the window is full.
-    """
-    is_counted_well_enough(llama, notes, estimator, tokenizer, 2048, 3)
-
-
-@sizes.at_night
-@pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES[:2])
-@pytest.mark.parametrize("tokenizer", UNKNOWN)
-def test_an_unknown_tokenizer_is_made_up_for_all_along(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, tokenizer: str, size: int
-) -> None:
-    is_counted_well_enough(llama, notes, estimator, tokenizer, size, LONG)
 
 
 @pytest.mark.slow
@@ -336,22 +304,20 @@ def test_arguments_that_no_server_reads_are_sent_so_that_it_does(
 # --- several servers ------------------------------------------------------------------------------
 
 
-def changes_models(
-    llama: Llama,
-    notes: Notes,
-    estimator: HuggingFaceEstimator,
-    wire: str,
-    windows: int,
-    store: SessionStore,
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", FACES)
+def test_a_session_changes_between_servers(
+    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, tmp_path: Path
 ) -> None:
-    """One session, whose model is another one every third turn; in the middle it is closed, and
-    opened again.
+    """From a window of 8192 tokens to one of 1024 and back, every third turn; in the middle it is
+    closed, and opened again (issue 4).
     """
+    file = session_store(tmp_path / "moving.db")
     exact = token_counter(wire, tokenizer=estimator)
     models = {size: model_at(llama(size), wire, size, notes) for size in SIZES}
     order = (8192, 1024, 2048, 1024, 8192, 2048)
-    open_for = {"tokenizer": estimator, "store": store, "session_id": "moving"}
-    half = windows * sum(SIZES) // len(SIZES) // 2
+    open_for = {"tokenizer": estimator, "store": file, "session_id": "moving"}
+    half = sizes.size(3, 30) * sum(SIZES) // len(SIZES) // 2
     for seed in range(2):
         with session(8192, wire, notes, **open_for) as ctx:
 
@@ -363,30 +329,13 @@ def changes_models(
                 return models[size if turn else 8192]
 
             converse(ctx, exact, half, turns(wire, SIZES[0], seed), whose, notes)
+    file.close()
     for model in models.values():
         asyncio.run(model.aclose())
     assert {prompt.size for prompt in notes.prompts} == set(SIZES)
     assert notes.events["compact.model_changed"] >= len(order)
     was_never_refused(notes)
     counts_are_the_servers(notes)
-
-
-@pytest.mark.slow
-def test_a_session_changes_between_servers(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, tmp_path: Path
-) -> None:
-    """From a window of 8192 tokens to one of 1024 and back, in mid-session (issue 4)."""
-    with closing(session_store(tmp_path / "moving.db")) as store:
-        changes_models(llama, notes, estimator, "chat_completions", 3, store)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wire", FACES)
-def test_a_long_session_changes_between_servers(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, tmp_path: Path
-) -> None:
-    with closing(session_store(tmp_path / "moving.db")) as store:
-        changes_models(llama, notes, estimator, wire, sizes.size(3, 30), store)
 
 
 # --- garbage --------------------------------------------------------------------------------------
@@ -399,14 +348,19 @@ def an_hour_apart() -> Callable[[], datetime]:
     return lambda: start + timedelta(hours=2 * next(hours))
 
 
-def catches_garbage(
-    llama: Llama,
-    notes: Notes,
-    estimator: HuggingFaceEstimator,
-    wire: str,
-    windows: int,
-) -> Counter[str]:
-    """How often each rule of the gate caught a summary."""
+@pytest.mark.parametrize(
+    ("wire", "windows"),
+    [
+        pytest.param("chat_completions", sizes.size(2, 3), marks=pytest.mark.slow),
+        *[pytest.param(wire, LONG, marks=at_night) for wire in FACES],
+    ],
+)
+def test_garbage_never_stands_in(
+    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, windows: int
+) -> None:
+    """The tiny model writes the summaries too: the gate catches each, and the extractive one stands
+    in (issue 4).
+    """
     size, exact = 2048, token_counter(wire, tokenizer=estimator)
     model = model_at(llama(size), wire, size, notes)
     written = Notes()
@@ -454,27 +408,6 @@ def catches_garbage(
     )
     assert Counter(makers)["extractive"] > 0
     was_never_refused(notes)
-    return Counter(rule.split(":")[0] for why in caught for rule in why.split("; "))
-
-
-@pytest.mark.slow
-def test_garbage_never_stands_in(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator
-) -> None:
-    """The tiny model writes the summaries too: the gate catches each, and the extractive one stands
-    in (issue 4).
-    """
-    caught = catches_garbage(llama, notes, estimator, "chat_completions", sizes.size(2, 3))
-    print(f"\n  caught by {dict(caught.most_common())}", end="")
-    assert caught
-
-
-@sizes.at_night
-@pytest.mark.slow
-@pytest.mark.parametrize("wire", FACES)
-def test_garbage_never_stands_in_all_along(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str
-) -> None:
-    caught = catches_garbage(llama, notes, estimator, wire, LONG)
-    print(f"\n  caught by {dict(caught.most_common())}", end="")
-    assert caught.total() >= LONG
+    rules = Counter(rule.split(":")[0] for why in caught for rule in why.split("; "))
+    print(f"\n  caught by {dict(rules.most_common())}", end="")
+    assert rules

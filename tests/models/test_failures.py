@@ -44,60 +44,26 @@ ROOTS: tuple[type[Exception], ...] = (
     UnicodeError,
     pydantic.ValidationError,
 )  # fmt: skip
-EXPECTED: dict[str, type[CompactError]] = {
-    # statuses
-    "BadRequestError": REFUSED,
-    "AuthenticationError": REFUSED,
-    "OAuthError": REFUSED,
-    "PaymentRequiredError": REFUSED,
-    "PermissionDeniedError": REFUSED,
-    "NotFoundError": REFUSED,
-    "PreconditionFailedError": REFUSED,
-    "ContentTooLargeError": ContextOverflow,
-    "UnprocessableEntityError": REFUSED,
-    "RequestHeaderFieldsTooLargeError": REFUSED,
-    "HTTPNotImplementedError": REFUSED,
-    "RequestTimeoutError": LATER,
-    "ConflictError": LATER,
-    "RateLimitError": LATER,
-    "ClientClosedRequestError": LATER,
-    "InternalServerError": LATER,
-    "ServiceUnavailableError": LATER,
-    "GatewayTimeoutError": LATER,
-    "OverloadedError": LATER,
-    # the way there
-    "APIConnectionError": LATER,
-    "APITimeoutError": LATER,
-    "TransportError": LATER,
-    "TimeoutException": LATER,
-    "ConnectTimeout": LATER,
-    "ReadTimeout": LATER,
-    "WriteTimeout": LATER,
-    "PoolTimeout": LATER,
-    "NetworkError": LATER,
-    "ReadError": LATER,
-    "WriteError": LATER,
-    "ConnectError": LATER,
-    "CloseError": LATER,
-    "ProxyError": LATER,
-    "ProtocolError": LATER,
-    "RemoteProtocolError": LATER,
-    "RetryableError": LATER,
-    "WebSocketConnectionClosedError": LATER,
-    "OSError": LATER,
-    "APIStatusError": LATER,
-    "HTTPStatusError": LATER,
-    # what never gets better by waiting
-    "UnsupportedProtocol": REFUSED,
-    "LocalProtocolError": REFUSED,
-    "InvalidURL": REFUSED,
-    "TooManyRedirects": REFUSED,
-    "CredentialsError": REFUSED,
-    "MutuallyExclusiveAuthError": REFUSED,
-    "IdentityTokenFileError": REFUSED,
-    "SubjectTokenProviderError": REFUSED,
-    "ContentFilterFinishReasonError": REFUSED,
+NAMES: dict[type[CompactError], str] = {
+    REFUSED: """
+        BadRequestError AuthenticationError OAuthError PaymentRequiredError
+        PermissionDeniedError NotFoundError PreconditionFailedError UnprocessableEntityError
+        RequestHeaderFieldsTooLargeError HTTPNotImplementedError UnsupportedProtocol
+        LocalProtocolError InvalidURL TooManyRedirects CredentialsError
+        MutuallyExclusiveAuthError IdentityTokenFileError SubjectTokenProviderError
+        ContentFilterFinishReasonError
+    """,
+    ContextOverflow: "ContentTooLargeError",
+    LATER: """
+        RequestTimeoutError ConflictError RateLimitError ClientClosedRequestError
+        InternalServerError ServiceUnavailableError GatewayTimeoutError OverloadedError
+        APIConnectionError APITimeoutError TransportError TimeoutException ConnectTimeout
+        ReadTimeout WriteTimeout PoolTimeout NetworkError ReadError WriteError ConnectError
+        CloseError ProxyError ProtocolError RemoteProtocolError RetryableError
+        WebSocketConnectionClosedError OSError APIStatusError HTTPStatusError
+    """,
 }
+EXPECTED = {name: kind for kind, names in NAMES.items() for name in names.split()}
 """By the name of the class, or of the nearest one above it; everything else is ModelFailed."""
 
 

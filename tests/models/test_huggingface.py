@@ -88,16 +88,6 @@ def test_a_tokenizer_brings_its_framing(vocabulary: Path) -> None:
     assert counter.tools([TOOL, TOOL]) == 7 + 2 + 2 * written
 
 
-def test_schemas_of_any_shape_cost_what_is_shown_of_them(vocabulary: Path) -> None:
-    """Anthropic's and the Responses API's schemas reach a template in one shape."""
-    counter = token_counter("anthropic", tokenizer=str(vocabulary))
-    body = TOOL["function"]
-    flat = {"type": "function", "strict": False, **body}
-    anthropic = {**body, "input_schema": body["parameters"]}
-    del anthropic["parameters"]
-    assert counter.tools([TOOL]) == counter.tools([flat]) == counter.tools([anthropic])
-
-
 def test_a_session_is_kept_in_its_tokens(vocabulary: Path, tmp_path: Path) -> None:
     """The manager counts by the file, and goes on with it when the session is opened again."""
     opened: dict[str, Any] = {"window": 600, "store": tmp_path / "s.db", "session_id": "s"}

@@ -1,7 +1,6 @@
 """Ollama in its own API, where a prompt that is too large would be cut without a word (FR-14)."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,14 @@ import pytest
 from compact import ContextManager
 from compact.errors import (
     ContextOverflow,
-    ModelFailed,
     ModelRefused,
-    ModelUnavailable,
 )
 from compact.messages.asking import Ask
-from compact.messages.formats.known import format_named, prompt_of
-from compact.messages.messages import Message, ToolCall, ToolResult
+from compact.messages.formats.known import format_named
 from compact.models.providers.ollama_chat import OllamaChat
-from tests.models.asking import context, heard, run, said
+from tests.models.asking import context, heard, reply_of, run, said, sent, ways
 from tests.scripted import ScriptedServer, faces
 from tests.scripted.answers import (
-    Call,
-    Calls,
-    CutOff,
     Failed,
 )
 
@@ -44,81 +37,11 @@ def at(server: ScriptedServer, **options: Any) -> OllamaChat:
     return OllamaChat("qwen3:8b", base_url=server.url, **options)
 
 
-def sent(server: ScriptedServer, position: int = -1) -> dict[str, Any]:
-    return server.prompts[position].body
-
-
 def shows(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
     """What `/api/show` says from now on, beside what it says anyway."""
     show = faces.LISTS["/api/show"]
     table: Any = faces.LISTS
     monkeypatch.setitem(table, "/api/show", lambda model, window: {**show(model, window), **fields})
-
-
-def test_an_answer() -> None:
-    """The whole request, and all of the answer (FR-14)."""
-    with ScriptedServer("It holds.") as server:
-        model = at(server, keep_alive="5m")
-        schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-        ask = Ask(max_tokens=100, temperature=0.5, answer_schema=schema, window=6963)
-        reply = run(model.complete(context("What now?", system="Be brief."), ask))
-        assert sent(server) == {
-            "model": "qwen3:8b",
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "user", "content": "What now?"},
-            ],
-            "options": {"num_ctx": 6963, "num_predict": 100, "temperature": 0.5},
-            "format": schema,
-            "keep_alive": "5m",
-            "stream": False,
-        }
-        assert (said(reply).text, reply.finish) == ("It holds.", "stop")
-        assert reply.usage is not None
-        assert reply.usage.prompt_tokens == server.prompts[0].tokens
-        assert reply.usage.completion_tokens == 3
-        assert run(model.count(context("go"))) is None
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_tool_calls(streamed: bool) -> None:
-    """Calls have ids of their own, and a session can answer them (C-3)."""
-    calls = Calls([Call("read", {"path": f"{name}.py"}) for name in "ab"], "Let me see.")
-    asked = context("Read them.", tools=(TOOL,))
-    with ScriptedServer(calls, "Done.") as server:
-        model = at(server)
-        reply = run(heard(model.stream(asked)))[1] if streamed else run(model.complete(asked))
-        made = said(reply).tool_calls
-        assert reply.finish == "tool_calls"
-        assert [(c.name, c.arguments) for c in made] == [
-            ("read", '{"path": "a.py"}'),
-            ("read", '{"path": "b.py"}'),
-        ]
-        assert len({c.id for c in made}) == 2
-        results = [
-            Message(role="tool", content=(ToolResult(c.id, f"code {i}"),))
-            for i, c in enumerate(made)
-        ]
-        run(model.complete(context("Read them.", said(reply), *results)))
-        roles = [m["role"] for m in sent(server)["messages"]]
-        assert roles == ["user", "assistant", "tool", "tool"]
-
-
-def test_ids_of_calls_never_come_again() -> None:
-    """Two replies of a server that names no calls are told apart (C-3)."""
-    with ScriptedServer(Calls([Call("read", {})])) as server:
-        model = at(server)
-        first, second = (said(run(model.complete(context("go")))) for _ in range(2))
-    assert first.tool_calls[0].id != second.tool_calls[0].id
-    assert first.id != second.id
-
-
-def test_schemas_are_sent_as_they_are() -> None:
-    """The package's own types would leave out what stands deeper in a schema (FR-14)."""
-    with ScriptedServer("ok") as server:
-        run(at(server).complete(context("go", tools=(TOOL,))))
-        function = sent(server)["tools"][0]["function"]
-    assert function["parameters"] == TOOL["input_schema"]
 
 
 def test_an_image_is_never_taken_for_a_file(tmp_path: Path) -> None:
@@ -138,9 +61,9 @@ def test_an_image_is_never_taken_for_a_file(tmp_path: Path) -> None:
 def test_the_window_is_always_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the request names, else the constructor, else the model's file, else 4,096 (FR-14)."""
     with ScriptedServer("ok") as server:
-        run(at(server).complete(context("go")))
+        reply_of(at(server), streamed=False)
         shows(monkeypatch, parameters='stop    "<|im_end|>"\nnum_ctx    2048\ntop_k  20')
-        run(at(server).complete(context("go")))
+        reply_of(at(server), streamed=False)
         run(at(server, num_ctx=8192).complete(context("go")))
         run(at(server, num_ctx=8192).complete(context("go"), Ask(window=6963)))
         run(heard(at(server, num_ctx=8192).stream(context("go"))))
@@ -148,7 +71,7 @@ def test_the_window_is_always_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert windows == [4096, 2048, 8192, 6963, 8192]
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@ways
 def test_what_would_be_cut_is_never_sent(streamed: bool) -> None:
     """Prompt and answer within `num_ctx`, or a refusal with its numbers (FR-2, FR-14)."""
     with ScriptedServer("ok") as server:
@@ -215,6 +138,17 @@ def test_limits_and_abilities(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["/api/show", "/api/chat"]
 
 
+def test_a_model_may_stay_loaded() -> None:
+    """`keep_alive` is a field of the request, and so may be one of one answer (FR-14)."""
+    with ScriptedServer("ok") as server:
+        reply_of(at(server, keep_alive="5m"), streamed=False)
+        ask = Ask(options={"think": False, "top_k": 3})
+        reply_of(at(server, keep_alive=0), ask=ask, streamed=True)
+        first, second = (request.body for request in server.prompts)
+    assert first["keep_alive"] == "5m"
+    assert (second["keep_alive"], second["think"], second["options"]["top_k"]) == (0, False, 3)
+
+
 def test_a_server_that_shows_nothing_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it does not say is not known, and no reason to fail (FR-6)."""
     table: Any = faces.LISTS
@@ -243,30 +177,6 @@ def test_tools_are_withdrawn_at_run_time() -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
-def test_a_stream_that_just_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the line that says it is done, an answer is not whole (FR-6)."""
-
-    class Stops(faces.OllamaChat):
-        def stream(self, turn: faces.Turn) -> Iterator[bytes]:
-            yield next(iter(super().stream(turn)))
-
-    table: Any = faces.FACES
-    monkeypatch.setitem(table, "/api/chat", Stops())
-    with ScriptedServer("It holds, as was said.") as server:
-        with pytest.raises(ModelFailed, match="broke off"):
-            run(heard(at(server).stream(context("go"))))
-        assert len(server.prompts) == 1
-
-
-def test_cut_off_and_nobody_there() -> None:
-    """A token limit is told; a server that is not there may come back (FR-6)."""
-    with ScriptedServer(CutOff()) as server:
-        assert run(at(server).complete(context("go"))).finish == "length"
-    nowhere = OllamaChat("qwen3:8b", base_url="http://127.0.0.1:1")
-    with pytest.raises(ModelUnavailable, match="cannot be reached"):
-        run(nowhere.complete(context("go")))
-
-
 def test_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """`OLLAMA_HOST` names the server where the key does not (FR-14)."""
     with ScriptedServer("ok") as server:
@@ -275,15 +185,3 @@ def test_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
         assert model.name == "ollama:qwen3:8b"
         assert said(run(model.complete(context("go")))).text == "ok"
         assert at(server).name == f"ollama+{server.url}#qwen3:8b"
-
-
-def test_a_conversation_of_another_format() -> None:
-    """A session may go on with a model of another provider (C-3)."""
-    told = (
-        Message(role="assistant", content=(ToolCall("c1", "read", '{"path": "a.py"}'),)),
-        Message(role="tool", content=(ToolResult("c1", "code"),)),
-    )
-    asked = context("Read it.", *told)
-    with ScriptedServer("ok") as server:
-        run(at(server).complete(asked))
-        assert sent(server)["messages"] == prompt_of(asked, "ollama")

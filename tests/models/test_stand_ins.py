@@ -39,32 +39,17 @@ def test_a_prompt_that_cannot_be_smaller_goes_to_a_model_that_is_known_to_hold_i
         Sized("small", window=8_192, name="small"),
         Sized("small", window=131_072, trained=8_192, name="made for less"),
         Sized("no room for the answer", window=13_000, name="no room"),
-        Sized("counts more", window=32_768, count=lambda context: 31_900, name="counts more"),
         Sized("mine", window=32_768, name="large"),
     ]
     persistent, clock, events = asked(Full(), *others)
     assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "large"
-    assert [len(other.contexts) for other in others] == [0, 0, 0, 0, 0, 1]
+    assert [len(other.contexts) for other in others] == [0, 0, 0, 0, 1]
     assert [ask.window for ask in others[-1].asks] == [32_768]
     assert [(event.model, event.by, event.reason) for event in events] == [
         ("one", "large", "too large")
     ]
     assert sentence(events[0]) == "large is asked instead of one: too large"
     assert not clock.waits
-
-
-def test_a_model_whose_server_will_not_even_count_a_prompt_does_not_hold_it():
-    """(K-5) The next one is asked."""
-
-    class Strict(Sized):
-        async def count(self, context):
-            raise ContextOverflow("prompt is too long")
-
-    strict = Strict("never", window=32_768, name="strict")
-    persistent, _, events = asked(Full(), strict, Sized("mine", window=32_768, name="large"))
-    assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "large"
-    assert not strict.contexts
-    assert [(event.model, event.by) for event in events] == [("one", "large")]
 
 
 @pytest.mark.parametrize(
@@ -112,18 +97,6 @@ def test_the_larger_of_two_counts_decides_where_the_server_does_not_count(tokens
         assert not other.contexts
 
 
-@pytest.mark.parametrize(("said", "asked_for"), [(None, True), (4_096, False)])
-def test_a_window_is_known_from_the_models_profile_unless_its_server_says_another(said, asked_for):
-    other = Sized("mine", window=said, name="other")
-    persistent = FallbackModel([Full(), other], windows={"other": 128_000})
-    if asked_for:
-        assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "other"
-    else:
-        with pytest.raises(ContextOverflow):
-            asyncio.run(persistent.complete(LARGE, FINAL))
-    assert bool(other.contexts) is asked_for
-
-
 def test_the_wiring_says_which_windows_are_known():
     models = [Full(), ScriptedModel("mine", name="openai:gpt-4o")]
 
@@ -131,6 +104,14 @@ def test_the_wiring_says_which_windows_are_known():
         return await wiring.asked_model(models, None).complete(LARGE, FINAL)
 
     assert asyncio.run(asked()).model == "openai:gpt-4o"
+
+
+def test_a_servers_own_window_counts_more_than_the_known_one():
+    other = Sized("mine", window=4_096, name="other")
+    persistent = FallbackModel([Full(), other], windows={"other": 128_000})
+    with pytest.raises(ContextOverflow):
+        asyncio.run(persistent.complete(LARGE, FINAL))
+    assert not other.contexts
 
 
 def test_a_refusal_that_nobody_makes_up_for_says_who_was_not_asked():
@@ -198,13 +179,7 @@ class Toolless(Sized):
 def test_a_stand_in_that_calls_no_tools_answers_without_them(streams, final):
     """(FR-13, K-5) It learns so from a refusal, and is asked once more; that is said once."""
     own = Full() if final else ScriptedModel(BUSY, name="one")
-    counted = []
-
-    def count(context):
-        counted.append(bool(context.tools))
-        return context.tokens
-
-    other = Toolless("mine", window=32_768, count=count, name="two")
+    other = Toolless("mine", window=32_768, name="two")
     persistent, _, events = asked(own, other, patience=Patience(attempts=1))
     ask = FINAL if final else ASK
 
@@ -215,7 +190,6 @@ def test_a_stand_in_that_calls_no_tools_answers_without_them(streams, final):
 
     for _ in range(2):
         assert asyncio.run(answered()).message.text == "mine"
-    assert counted == ([True, True, False, False, False] if final else [True, False, False])
     assert [bool(context.tools) for context in own.contexts] == [True, True]
     assert [bool(context.tools) for context in other.contexts] == [True, False, False]
     assert [e.model for e in events if isinstance(e, ToolsWithdrawn)] == ["two"]

@@ -15,9 +15,9 @@ from compact import wiring
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, WrongLayer
 from compact.messages.asking import Ask
 from compact.messages.formats.known import format_named
-from compact.messages.messages import Message, ToolCall, ToolResult
+from compact.messages.messages import Message
 from compact.messages.replies import Reply
-from compact.models.providers.transformers_chat import TransformersChat, _TextStreamer
+from compact.models.providers.transformers_chat import TransformersChat
 from compact.testing import check_chat_model
 from tests.models.asking import context, heard, run
 
@@ -156,33 +156,26 @@ def test_what_a_person_types_is_no_control_token(
 def test_calls_and_results_are_written_by_the_template(
     model: TransformersChat, prompts: list[list[int]]
 ) -> None:
-    """Templates read arguments as an object and contents as text (C-3)."""
-    call = ToolCall("c1", "read", '{"path": "src/engine.py"}')
-    said = [
-        Message(role="assistant", content=(call,)),
-        Message(role="tool", content=(ToolResult("c1", "def go(): ..."),)),
-    ]
-    run(model.complete(context("Read it.", *said), GREEDY))
-    written = vocabulary(CHATML).decode(prompts[0])
-    assert "assistant\nsrc/engine.py<|im_end|>" in written
-    assert "tool\ndef go(): ...<|im_end|>" in written
-
-
-def test_what_templates_do_not_know_is_said_in_words(
-    model: TransformersChat, prompts: list[list[int]]
-) -> None:
-    """Calls of custom tools are functions, and a refusal is what was said (C-3)."""
-    custom = {"name": "patch", "input": '{"path": "src/engine.py"}'}
-    made = {"id": "c", "type": "custom", "custom": custom}
+    """Templates read arguments as an object and contents as text; what they do not know, a call of
+    a custom tool and a refusal, is a function and words (C-3).
+    """
+    function = {"name": "read", "arguments": '{"path": "src/engine.py"}'}
+    custom = {"name": "patch", "input": '{"path": "src/patch.py"}'}
     listed: list[dict[str, Any]] = [
-        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "a", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "def go()"}]},
+        {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom", "custom": custom}]},
         {"role": "tool", "tool_call_id": "c", "content": "ok"},
         {"role": "assistant", "content": None, "refusal": "I will not."},
     ]
     parse = format_named("chat_completions").parse
     run(model.complete(context("Go.", *(parse(m, i) for i, m in enumerate(listed))), GREEDY))
     written = vocabulary(CHATML).decode(prompts[0])
-    assert "assistant\nsrc/engine.py<|im_end|>" in written
+    for turn in ("assistant\nsrc/engine.py", "tool\ndef go()", "assistant\nsrc/patch.py"):
+        assert f"{turn}<|im_end|>" in written
     assert "assistant\nI will not.<|im_end|>" in written
 
 
@@ -191,22 +184,6 @@ def test_a_stream_says_the_same(model: TransformersChat) -> None:
     asked = context("Tell me more.")
     pieces, reply = run(heard(model.stream(asked, GREEDY)))
     assert "".join(pieces) == text(reply) == text(run(model.complete(asked, GREEDY)))
-    assert len(pieces) > 2
-
-
-def test_pieces_are_whole_characters() -> None:
-    """A character of several tokens is never cut, and indentation stays (FR-6)."""
-    words = vocabulary(None)
-    said = "naïve 🎉 世界\n    indented\n" * 12
-    pieces: list[str] = []
-    listener = _TextStreamer(words, pieces.append)
-    listener.put(None)
-    for token in words(said, return_tensors="pt")["input_ids"][0]:
-        listener.put(token)
-    listener.end()
-    assert "".join(pieces) == listener.text == said
-    assert len(pieces) > 100
-    assert not any("\ufffd" in piece for piece in pieces)
 
 
 def test_what_is_too_large_is_never_run(model: TransformersChat, prompts: list[list[int]]) -> None:
@@ -270,18 +247,13 @@ def test_a_time_limit_stops_the_model(folder: Path) -> None:
     run(model.aclose())
 
 
-def test_cancelling_stops_the_model(model: TransformersChat) -> None:
+def test_cancelling_stops_the_model(model: TransformersChat, prompts: list[list[int]]) -> None:
     """Cancellation passes through, ends the work, and the model can be asked again (K-5)."""
 
     async def cancelled() -> None:
-        started = asyncio.Event()
-
-        async def listen() -> None:
-            async for _ in model.stream(context("Go on."), ENDLESS):
-                started.set()
-
-        task = asyncio.create_task(listen())
-        await started.wait()
+        task = asyncio.create_task(heard(model.stream(context("Go on."), ENDLESS)))
+        while not prompts:  # noqa: ASYNC110 - the model runs in another thread
+            await asyncio.sleep(0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -289,34 +261,6 @@ def test_cancelling_stops_the_model(model: TransformersChat) -> None:
     run(cancelled())
     idle(model)
     assert text(run(model.complete(context("And now?"), GREEDY)))
-
-
-def test_no_cancellation_is_lost_to_a_piece_that_comes_with_it(
-    model: TransformersChat, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At whatever step of the loop it comes, a cancellation ends the stream (K-5)."""
-
-    def hurried(_ids: object, _wanted: object, stop: threading.Event, heard: Any) -> Reply:
-        while not stop.wait(0.0001):
-            heard("on and on ")
-        return Reply(message=Message(role="assistant", content="ended"))
-
-    async def cancelled_after(steps: int) -> bool:
-        async def listen() -> None:
-            async for _ in model.stream(context("Go on."), ENDLESS):
-                began.set()
-
-        began = asyncio.Event()
-        task = asyncio.create_task(listen())
-        await began.wait()
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        task.cancel()
-        [ended] = await asyncio.gather(task, return_exceptions=True)
-        return isinstance(ended, asyncio.CancelledError)
-
-    monkeypatch.setattr(model, "_answer", hurried)
-    assert all(run(cancelled_after(steps)) for steps in range(300))
 
 
 def test_what_cannot_be_asked(model: TransformersChat, tmp_path: Path) -> None:

@@ -4,24 +4,18 @@ import gzip
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.telemetry.local_server import LocalServer
 
 
 class Collector(LocalServer):
-    """What it took is in `spans` and `metrics`; `answer` is the status of every answer."""
+    """What it took is in `spans`; `answer` is the status of every answer."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
-        self.metrics: dict[str, Metric] = {}
-        """The newest of each name."""
         self.resources: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.bytes: list[bytes] = []
@@ -29,24 +23,14 @@ class Collector(LocalServer):
         super().__init__()
 
     def take(self, path: str, body: bytes) -> bool:
-        """Read a message as its address says; False where there is no such address."""
+        """Read a message; False where there is no such address."""
         self.bytes.append(body)
-        if path == "/v1/traces":
-            traces = ExportTraceServiceRequest.FromString(body)
-            for each in traces.resource_spans:
-                self.resources.append(values(each.resource.attributes))
-                self.spans += [span for scope in each.scope_spans for span in scope.spans]
-        elif path == "/v1/metrics":
-            measured = ExportMetricsServiceRequest.FromString(body)
-            for given in measured.resource_metrics:
-                found = [metric for scope in given.scope_metrics for metric in scope.metrics]
-                self.metrics |= {metric.name: metric for metric in found}
-        return path in ("/v1/traces", "/v1/metrics")
-
-    def sums(self, name: str) -> dict[tuple[Any, ...], int]:
-        """A counter's sums by the values of their attributes."""
-        points = self.metrics[name].sum.data_points
-        return {tuple(values(p.attributes).values()): p.as_int for p in points}
+        if path != "/v1/traces":
+            return False
+        for each in ExportTraceServiceRequest.FromString(body).resource_spans:
+            self.resources.append(values(each.resource.attributes))
+            self.spans += [span for scope in each.scope_spans for span in scope.spans]
+        return True
 
     def got(self, path: str, headers: Mapping[str, str], body: bytes | None) -> int:
         self.headers.append(dict(headers))

@@ -1,5 +1,5 @@
 """Telemetry hurts nobody: whatever exporters do, their caller goes on, and every event is either
-delivered or counted (K-8). `python -m tests.telemetry.test_harmless` prints what they cost.
+delivered or counted (K-8).
 """
 
 import socket
@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,6 @@ from compact.messages.events import Event, EventsDropped
 from compact.messages.protocols import Exporter
 from compact.telemetry import bus as bus_module
 from compact.telemetry.ariadne import AriadneExporter
-from compact.telemetry.bus import Pace
 from compact.telemetry.otlp import OtlpExporter
 from tests.telemetry.ariadne_server import AriadneServer
 from tests.telemetry.collector import Collector
@@ -121,12 +120,11 @@ EVERY: dict[str, Fault] = {
 
 
 @contextmanager
-def bus_with(fault: Fault, **pace: object) -> Iterator[EventBus]:
+def bus_with(fault: Fault, **pace: Any) -> Iterator[EventBus]:
     """A bus whose exporter has that fault."""
     bus, made = EventBus(), contextmanager(fault)
-    given: Pace = {"linger": 0.05, "queue_size": 200, **pace}  # type: ignore[typeddict-item]
     with made() as exporter:
-        bus.export_to(exporter, **given)
+        bus.export_to(exporter, **{"linger": 0.05, "queue_size": 200, **pace})
         try:
             yield bus
         finally:
@@ -175,15 +173,8 @@ def test_a_full_queue_is_reported_when_there_is_room_again():
 # --- in seconds -----------------------------------------------------------------------------------
 
 
-def emits(bus: EventBus) -> list[float]:
-    """Seconds that each of many events takes its caller."""
-    return timed(lambda _: bus.emit(EVENT), EVENTS, pause=0.0005)
-
-
-def turns(bus: EventBus) -> tuple[list[float], list[float]]:
-    """Seconds that each turn of a session takes before its model is called, and how many of them
-    the bus takes.
-    """
+def late(bus: EventBus) -> float:
+    """Seconds that the events of a turn take their caller, at the 99th percentile."""
     messages: list[dict[str, str]] = []
     within: list[float] = []
 
@@ -192,88 +183,24 @@ def turns(bus: EventBus) -> tuple[list[float], list[float]]:
         bus.emit(event)
         within[-1] += time.perf_counter() - start
 
-    def told(number: int) -> None:
-        within.append(0.0)
-        messages.append({"role": "user", "content": f"Paint gate {number} blue, please."})
-        messages.append({"role": "assistant", "content": f"Gate {number} is blue."})
-
     with CompactManager(on_event=emit) as manager:
-        whole = timed(lambda _: manager.preflight("s", messages), TURNS, before=told)
-    return whole, within
-
-
-def timed(
-    work: Callable[[int], object],
-    times: int,
-    *,
-    before: Callable[[int], None] = lambda _: None,
-    pause: float = 0.0,
-) -> list[float]:
-    found = []
-    for number in range(times):
-        before(number)
-        time.sleep(pause)
-        start = time.perf_counter()
-        work(number)
-        found.append(time.perf_counter() - start)
-    return found
-
-
-def late(seconds: list[float]) -> float:
-    return statistics.quantiles(seconds, n=100)[98]
+        for number in range(TURNS):
+            within.append(0.0)
+            messages.append({"role": "user", "content": f"Paint gate {number} blue, please."})
+            messages.append({"role": "assistant", "content": f"Gate {number} is blue."})
+            manager.preflight("s", messages)
+    return statistics.quantiles(within, n=100)[98]
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("name", EVERY)
 def test_nobody_waits_for_an_exporter(name):
     """K-8: "a model call is delayed by less than 5 ms at p99"."""
-    turns(EventBus())
+    late(EventBus())
+    size = QUEUES.get(name, EVENTS)
     for _ in range(5):  # others use this machine too
-        cost = measured(name)
-        if max(cost.emit, cost.turn, cost.more) < MOST_DELAY:
+        with bus_with(EVERY[name], linger=1.0, queue_size=size) as bus:
+            cost = late(bus)
+        if cost < MOST_DELAY:
             return
     raise AssertionError(cost)
-
-
-class Cost(NamedTuple):
-    """What an exporter costs its caller, in seconds."""
-
-    usual: float
-    """One event, the median."""
-    emit: float
-    """One event, at the 99th percentile."""
-    turn: float
-    """All events of a turn, at the 99th percentile."""
-    more: float
-    """By how much a turn takes longer than without an exporter, the median of both."""
-    lost: int
-
-
-def measured(name: str) -> Cost:
-    """The costs of an exporter with that fault."""
-    fault, size = EVERY[name], QUEUES.get(name, EVENTS)
-    bare, _ = turns(EventBus())
-    with bus_with(fault, linger=1.0, queue_size=size) as bus:
-        one = emits(bus)
-    lost = bus.dropped
-    with bus_with(fault, linger=1.0, queue_size=size) as bus:
-        whole, within = turns(bus)
-    median = statistics.median
-    return Cost(median(one), late(one), late(within), median(whole) - median(bare), lost)
-
-
-def main() -> None:
-    """Print the costs of each fault."""
-    turns(EventBus())
-    print(f"{'':28}{'event p50':>12}{'p99':>10}{'turn p99':>11}{'more':>11}{'lost':>16}")
-    for name in EVERY:
-        cost = measured(name)
-        print(
-            f"{name:28}{cost.usual * 1e6:9.1f} µs{cost.emit * 1e3:7.3f} ms{cost.turn * 1e3:8.3f} ms"
-            f"{cost.more * 1e3:8.3f} ms{cost.lost:7,} of {EVENTS:,}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()

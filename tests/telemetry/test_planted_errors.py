@@ -205,28 +205,28 @@ def grown(manager: CompactManager) -> None:
         time.sleep(0.01)
 
 
-def test_a_summarizer_that_fails(sinks):
-    is_clean(sinks(talked, summarizer=FailingSummarizer("")), *EXPORTED, "files")
+def with_failing_exporter(manager: CompactManager) -> None:
+    manager._bus.export_to(FailingExporter())
+    talked(manager)
 
 
-def test_a_summarizer_that_fails_at_a_draft(sinks):
-    is_clean(sinks(grown, summarizer=FailingSummarizer("")), *EXPORTED, "files")
+FAILS: dict[str, tuple[Callable[[CompactManager], None], dict[str, Any], tuple[str, ...]]] = {
+    "a summarizer": (talked, {"summarizer": FailingSummarizer("")}, (*EXPORTED, "files")),
+    "a summarizer, at a draft": (
+        *(grown, {"summarizer": FailingSummarizer("")}),
+        (*EXPORTED, "files"),
+    ),
+    "an exporter": (with_failing_exporter, {}, ()),
+    "an archive": (talked, {"archive": FailingArchive()}, EXPORTED),
+    "a callback": (talked, {"on_event": lambda _: fail()}, ()),
+}
+"""Who fails -> what is done meanwhile, with what, and who tells of it."""
 
 
-def test_an_exporter_that_fails(sinks):
-    def talk(manager: CompactManager) -> None:
-        manager._bus.export_to(FailingExporter())
-        talked(manager)
-
-    is_clean(sinks(talk))
-
-
-def test_an_archive_that_fails(sinks):
-    is_clean(sinks(talked, archive=FailingArchive()), *EXPORTED)
-
-
-def test_a_callback_that_fails(sinks):
-    is_clean(sinks(talked, on_event=lambda _: fail()))
+@pytest.mark.parametrize("who", FAILS)
+def test_somebody_fails(sinks, who):
+    talk, options, told = FAILS[who]
+    is_clean(sinks(talk, **options), *told)
 
 
 def test_a_tokenizer_that_fails(sinks):

@@ -1,3 +1,3 @@
-"""Events as spans and metrics of OpenTelemetry (extra `otlp`), beside the other exporters."""
+"""Events as spans of OpenTelemetry (extra `otlp`), beside the other exporters."""
 
 from compact.telemetry.otlp import OtlpExporter as OtlpExporter

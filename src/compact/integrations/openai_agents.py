@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from compact import wiring
+from compact.config import CompactConfig
 from compact.errors import InvalidArgument, ServerHeldState, UnknownModel
 from compact.messages.events import (
     Committed,
@@ -33,7 +33,6 @@ from compact.messages.formats.responses import OUTPUT_OF, refuse_server_state
 from compact.messages.given import mark_protected as mark_protected
 from compact.messages.given import plain
 from compact.messages.protocols import SessionStore
-from compact.models.profiles import ModelBook
 from compact.secrets.redaction import redact
 from compact.session.compact_manager import CompactManager
 from compact.session.kept_list import KeptList
@@ -92,7 +91,6 @@ def before_model_call(
         ServerHeldState: the run leaves the conversation to the provider's server.
         UnknownModel: the model is unknown, and the settings give no window.
     """
-    windows = _Windows(manager, model)
 
     async def fitted(data: CallModelData[Any]) -> ModelInputData:
         asked = data.model_data
@@ -100,7 +98,8 @@ def before_model_call(
             return asked
         _refuse_held(data)
         name = session_id or _session_of(data.context)
-        manager.session(name, model=windows.of(data.agent), format="responses")
+        window = _window_of(manager.config, data.agent, model)
+        manager.session(name, model=window, format="responses")
         beside = await _tools_of(data.agent, data.context)
         with _Compressions(manager, name, trace_content):
             items = await manager.apreflight(
@@ -108,7 +107,7 @@ def before_model_call(
                 cast("list[Item]", asked.input),
                 tools=beside,
                 system_prompt=asked.instructions,
-                model=windows.of(data.agent),
+                model=window,
             )
         return ModelInputData(input=items, instructions=asked.instructions)
 
@@ -149,30 +148,20 @@ def run_config(
     )
 
 
-class _Windows:
-    """Finds the model whose window limits a call."""
-
-    def __init__(self, manager: CompactManager, model: str | None) -> None:
-        self._manager, self._model = manager, model
-
-    def of(self, agent: Agent[Any]) -> str | None:
-        """Return the model's key; None if the settings give the window."""
-        if self._manager.config.max_context_tokens is not None:
-            return None
-        model = get_default_model() if agent.model is None else agent.model
-        key = self._model or (model if isinstance(model, str) else _name_of(model))
-        if self._book.profile_of(key) is not None:
-            return key
-        if self._manager.config.model is not None:
-            return None
-        raise UnknownModel(
-            f"nothing is known of the model {key!r}",
-            way="give its window: CompactManager(CompactConfig(max_context_tokens=…))",
-        )
-
-    @cached_property
-    def _book(self) -> ModelBook:
-        return self._manager.config.book()
+def _window_of(config: CompactConfig, agent: Agent[Any], model: str | None) -> str | None:
+    """Return the key of the model whose window limits a call; None if the settings give it."""
+    if config.max_context_tokens is not None:
+        return None
+    own = get_default_model() if agent.model is None else agent.model
+    key = model or (own if isinstance(own, str) else _name_of(own))
+    if config.book().profile_of(key) is not None:
+        return key
+    if config.model is not None:
+        return None
+    raise UnknownModel(
+        f"nothing is known of the model {key!r}",
+        way="give its window: CompactManager(CompactConfig(max_context_tokens=…))",
+    )
 
 
 def _name_of(model: Model) -> str:

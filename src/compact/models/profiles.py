@@ -258,21 +258,17 @@ class ModelBook:
         if wanted is not None and wanted < 1:
             raise ValueError(f"a window has 1 token at least, not {wanted:,}")
         profile = self.profile_of(model)
-        sizing = profile.sizing(wanted) if profile else None
-        if sizing is None:
-            raise UnknownModel(
-                f"nothing is known of the model {model!r}", way="give its size with window="
-            )
+        if profile is None or (sizing := profile.sizing(wanted)) is None:
+            way = "give its size with window="
+            raise UnknownModel(f"nothing is known of the model {model!r}", way=way)
         return sizing
 
     def parameters_of(self, model: str) -> Parameters:
         """Return a model's size, from its entry or name; else 70 billion at a provider, else 7."""
         profile = self.profile_of(model)
-        known = billions_in(profile.parameters) if profile else None
-        if known is not None:
+        if profile and (known := billions_in(profile.parameters)) is not None:
             return Parameters(known, "profile")
-        named = billions_in(_after_address(model))
-        if named is not None:
+        if (named := billions_in(_after_address(model))) is not None:
             return Parameters(named, "name")
         if (profile is not None and profile.vendor) or _vendor_of(model) in _SERVE_LARGE:
             return Parameters(LARGE, "provider")

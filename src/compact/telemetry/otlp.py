@@ -1,8 +1,9 @@
-"""Sends spans and metrics to OpenTelemetry over OTLP/HTTP. This needs the extra `otlp`.
+"""Sends spans to OpenTelemetry over OTLP/HTTP. This needs the extra `otlp`.
 
 OpenTelemetry's environment variables set addresses, headers, compression, time-outs, sampling,
-limits, the resource (`OTEL_SERVICE_NAME`) and how often metrics are sent. Attribute names follow
-OpenTelemetry's conventions for generative AI. Other attributes are named `compact.…`.
+limits and the resource (`OTEL_SERVICE_NAME`). Attribute names follow OpenTelemetry's conventions
+for generative AI. Other attributes are named `compact.…`. Metrics are made from spans by the
+collector, such as by its span metrics connector.
 """
 
 from __future__ import annotations
@@ -14,16 +15,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compact.errors import InvalidArgument
-from compact.messages.events import Event, EventsDropped
+from compact.messages.events import Event
 from compact.messages.kit_names import is_address
 from compact.telemetry.spans import EndedSpan, Spans
 
 try:
     from opentelemetry import context, trace
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExportResult
@@ -38,31 +36,7 @@ except ImportError as error:
 REQUEST_SECONDS = 2.0
 """Longest time of one request and its retries, in seconds. OpenTelemetry's variables override this
 default."""
-_TOKENS = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000, 1_000_000)
-"""Bucket bounds for numbers of tokens. More bounds show more, but cost more to store."""
-_RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Bucket bounds for ratios."""
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Bucket bounds for durations."""
-_HISTOGRAMS = {
-    "tokens_before": (
-        *("compact.tokens.before", "{token}", "Tokens of a prompt before a compression"),
-        _TOKENS,
-    ),
-    "tokens_after": (
-        *("compact.tokens.after", "{token}", "Tokens of a prompt after a compression"),
-        _TOKENS,
-    ),
-    "ratio": (
-        *("compact.compression.ratio", "1", "Tokens after a compression, of those before"),
-        _RATIOS,
-    ),
-    "seconds": (
-        *("compact.compression.duration", "s", "From the trigger of a compression to its end"),
-        _SECONDS,
-    ),
-}
-"""Name, unit, description and bounds of each histogram."""
+_TIMEOUTS = ("OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
 _SUPPRESSED = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
 """The key by which HTTP tracers skip an exporter's own requests."""
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -75,7 +49,7 @@ _CONVENTIONS = {
 
 
 class OtlpExporter:
-    """Sends spans and metrics to a collector, such as `http://127.0.0.1:4318`.
+    """Sends spans to a collector, such as `http://127.0.0.1:4318`.
 
     Without `endpoint`, the collector is the one that `OTEL_EXPORTER_OTLP_ENDPOINT` names.
     """
@@ -89,13 +63,13 @@ class OtlpExporter:
         self._pipeline: _Pipeline | None = None
 
     def export(self, events: Sequence[Event]) -> int:
-        """Send the spans and metrics of these events; return how many events were lost."""
+        """Send the spans of these events; return how many events were lost."""
         if self._pipeline is None or self._pipeline.process != os.getpid():
             self._pipeline = _Pipeline(self._endpoint)
         return self._pipeline.send(self._spans.of(events))
 
     def close(self) -> None:
-        """Send the spans that are still open, and the metrics."""
+        """Send the spans that are still open."""
         if self._pipeline is not None and self._pipeline.process == os.getpid():
             self._pipeline.send(self._spans.close())
             self._pipeline.close()
@@ -105,8 +79,7 @@ class OtlpExporter:
 class _Pipeline:
     """Holds the objects of OpenTelemetry's SDK for one process.
 
-    Spans are sent in the calling thread, so that losses are known. A thread of OpenTelemetry sends
-    metrics every minute.
+    Spans are sent in the calling thread, so that losses are known.
     """
 
     def __init__(self, endpoint: str | None) -> None:
@@ -121,22 +94,15 @@ class _Pipeline:
         )
         self._provider.add_span_processor(self._ended)
         self._tracer = self._provider.get_tracer("compact")
+        is_set = any(map(os.environ.get, _TIMEOUTS))
         self._exporter = OTLPSpanExporter(
-            endpoint=endpoint and f"{endpoint}/v1/traces", timeout=_seconds("TRACES")
+            endpoint=endpoint and f"{endpoint}/v1/traces",
+            timeout=None if is_set else REQUEST_SECONDS,
         )
-        readers = []
-        if os.environ.get("OTEL_METRICS_EXPORTER") != "none":
-            exporter = OTLPMetricExporter(
-                endpoint=endpoint and f"{endpoint}/v1/metrics", timeout=_seconds("METRICS")
-            )
-            readers.append(PeriodicExportingMetricReader(exporter))
-        self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
-        self._metrics = _Metrics(self._meters)
 
     def send(self, spans: Sequence[EndedSpan]) -> int:
-        """Send spans and record their metrics; return how many events were lost."""
+        """Send spans; return how many events were lost."""
         for span in spans:
-            self._metrics.count(span)
             self._record(span)
         ended = self._ended.take()
         if not ended or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
@@ -150,9 +116,8 @@ class _Pipeline:
         return 0 if is_sent else sum(span.events for span in spans)
 
     def close(self) -> None:
-        """Send the last metrics, and shut down."""
+        """Shut down."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
-        self._meters.shutdown(timeout_millis=REQUEST_SECONDS * 1_000)
 
     def _record(self, span: EndedSpan) -> None:
         self._ids.trace, self._ids.span = _trace_id(span.trace.id), int(span.id, 16)
@@ -207,63 +172,6 @@ class _Ended(SpanProcessor):
     def take(self) -> list[ReadableSpan]:
         spans, self._spans = self._spans, []
         return spans
-
-
-class _Metrics:
-    """Records the metrics."""
-
-    def __init__(self, meters: MeterProvider) -> None:
-        meter = meters.get_meter("compact")
-        counter = meter.create_counter
-        self._histograms = {
-            key: meter.create_histogram(
-                name, unit, description, explicit_bucket_boundaries_advisory=bounds
-            )
-            for key, (name, unit, description, bounds) in _HISTOGRAMS.items()
-        }
-        self._verdicts = counter(
-            "compact.gate.verdicts", description="Summaries by models, by what the gate said"
-        )
-        self._failures = counter("compact.failures", description="Errors, by stage and kind")
-        self._drops = counter("compact.events.dropped", description="Events that did not arrive")
-        self._dropped: dict[str, int] = {}
-
-    def count(self, span: EndedSpan) -> None:
-        """Record the metrics of a span."""
-        match span.kind, span.name:
-            case "compression", _:
-                self._compression(span)
-            case _, "compact.summary_created" if span.data["made_by"] != "extractive":
-                self._verdicts.add(1, {"compact.passed": True})
-            case _, "compact.summary_replaced":
-                for rule in span.data.get("rules", ("missing",)):
-                    self._verdicts.add(1, {"compact.passed": False, "compact.rule": rule})
-            case _, "compact.error":
-                self._failures.add(
-                    1, {"compact.stage": span.data["stage"], "error.type": span.error}
-                )
-            case _, EventsDropped.name:
-                self._lost(span.data["exporter"], span.data["count"])
-
-    def _compression(self, span: EndedSpan) -> None:
-        attributes = {"compact.outcome": span.data["outcome"]}
-        measured = {name: span.data.get(name) for name in ("tokens_before", "tokens_after")}
-        before, after = measured.values()
-        measured["ratio"] = after / before if before and after is not None else None
-        measured["seconds"] = (span.end - span.start).total_seconds()
-        for name, value in measured.items():
-            if value is not None:
-                self._histograms[name].record(value, attributes)
-
-    def _lost(self, exporter: str, count: int) -> None:
-        self._drops.add(count - self._dropped.get(exporter, 0), {"compact.exporter": exporter})
-        self._dropped[exporter] = count
-
-
-def _seconds(signal: str) -> float | None:
-    """Return the time-out of requests in seconds; None if an environment variable sets it."""
-    variables = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT")
-    return None if any(os.environ.get(name) for name in variables) else REQUEST_SECONDS
 
 
 def _trace_id(name: str) -> int:

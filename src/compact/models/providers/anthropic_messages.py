@@ -34,6 +34,7 @@ from compact.models.providers.vendor_server import (
     VendorServer,
     number,
     row_of,
+    wished,
 )
 
 FORMAT = "anthropic"
@@ -79,7 +80,7 @@ class AnthropicServer(VendorServer):
             api_key=key or None,
             base_url=self._base_url,
             max_retries=0,
-            timeout=self._timeout,
+            timeout=self.timeout,
             http_client=http_client(vendor.DefaultAsyncHttpxClient),
         )
         if not (client.api_key or client.auth_token or client.credentials):
@@ -141,11 +142,7 @@ class AnthropicMessages(ServedModel):
         return tokens if isinstance(tokens, int) else None
 
     async def limits(self) -> Limits:
-        """Return the model's limits as its server states them.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
+        """Return the model's limits as its server states them."""
         try:
             row: Mapping[str, Any] = await self._server.asked("GET", f"/v1/models/{self._name}")
         except ModelRefused as refusal:
@@ -184,15 +181,15 @@ class AnthropicMessages(ServedModel):
         return prompt
 
     def _wishes(self, ask: Ask) -> dict[str, Any]:
-        wishes: dict[str, Any] = {"length": ask.max_tokens or self._max_tokens}
-        if ask.temperature is not None:
-            wishes["temperature"] = min(ask.temperature, 1.0)
-        if ask.stop:
-            wishes["stop"] = list(ask.stop)
+        schema = None
         if ask.answer_schema is not None and self._has_schemas:
-            schema = {"type": "json_schema", "schema": dict(ask.answer_schema)}
-            wishes["schema"] = {"format": schema}
-        return wishes
+            schema = {"format": {"type": "json_schema", "schema": dict(ask.answer_schema)}}
+        return wished(
+            length=ask.max_tokens or self._max_tokens,
+            temperature=None if ask.temperature is None else min(ask.temperature, 1.0),
+            stop=list(ask.stop),
+            schema=schema,
+        )
 
     def _answer_in_pieces(self) -> StreamedBlocks:
         return StreamedBlocks()

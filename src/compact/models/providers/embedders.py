@@ -26,7 +26,7 @@ from compact.models.providers.clients import http_client, package
 from compact.models.providers.failures import mapped, reading
 from compact.models.providers.minilm import MODEL, MiniLM
 from compact.models.providers.ollama_chat import ollama_client
-from compact.models.providers.openai_server import client_settings
+from compact.models.providers.openai_chat import client_settings
 from compact.text.embedding import Numbers, cut
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -21,28 +21,28 @@ from urllib.request import ProxyHandler, build_opener
 
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.messages import clock_and_ids
-from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.asking import Abilities, Ask, Limits
 from compact.messages.context import ActiveContext, sendable
 from compact.messages.control_tokens import all_defused
 from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.messages import Message
-from compact.messages.replies import Delta, Finish, Reply, Usage, usage_of
+from compact.messages.replies import Finish, Reply, Usage, usage_of
 from compact.messages.tokens import OLLAMA_FRAMING, TokenCounter
 from compact.models.model_keys import ModelKey
 from compact.models.providers.clients import address_of, certificates, is_here, key_for
-from compact.models.providers.dialect import Body, Dialect
-from compact.models.providers.failures import mapped, reading
+from compact.models.providers.dialect import Body, Dialect, Wish
+from compact.models.providers.failures import reading
 from compact.models.providers.tokenizers import tokenizer
-from compact.models.providers.vendor_server import TIMEOUT, VendorServer
+from compact.models.providers.vendor_server import TIMEOUT, ServedModel, VendorServer, wished
 
 FORMAT = "ollama"
-_PATH = "/api/chat"
 NUM_CTX = 4096
 """Window in tokens if nothing else is known: the smallest that a server sets up by itself."""
 _BESIDE = ("format", "keep_alive", "think")
 """Options that are fields of the request, not options of the model."""
 _NO_TOOLS = "does not support tools"
 _FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
+_WISHES = {name: Wish((name,), needed=True) for name in ("format", "keep_alive")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class OllamaServer(VendorServer):
     def __init__(
         self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
     ) -> None:
-        super().__init__(model, "ollama", Dialect({}), timeout=timeout)
+        super().__init__(model, "ollama", Dialect(_WISHES), timeout=timeout)
         self._base_url = base_url
         self._api_key = api_key
         self.refused_tools = False
         """Whether the server refused a prompt because the model calls no tools."""
 
     def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
-        return ollama_client(vendor.AsyncClient, self._base_url, self._api_key, self._timeout)
+        return ollama_client(vendor.AsyncClient, self._base_url, self._api_key, self.timeout)
 
     async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
         # the package has no public way to have the JSON as it is
@@ -84,8 +84,8 @@ class OllamaServer(VendorServer):
         return super()._learned(prompt, wishes, refusal)
 
 
-class OllamaChat:
-    """A model behind `/api/chat`.
+class OllamaChat(ServedModel):
+    """A model behind `/api/chat`. A prompt that would exceed `num_ctx` with its answer is not sent.
 
     `base_url` is read from `OLLAMA_HOST` in the process's environment (not in a `.env`); without it
     the local server is asked. `api_key` is read from `OLLAMA_API_KEY` (`key_for`). The window is
@@ -93,6 +93,9 @@ class OllamaChat:
     `keep_alive` says how long the model stays loaded; None leaves it to the server. `timeout` is in
     seconds, for one answer.
     """
+
+    _path = "/api/chat"
+    _server: OllamaServer
 
     def __init__(
         self,
@@ -104,12 +107,11 @@ class OllamaChat:
         keep_alive: float | str | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        self.name = str(ModelKey("ollama", name, base_url or None))
+        key = str(ModelKey("ollama", name, base_url or None))
         self._name = name
-        self._server = OllamaServer(self.name, base_url, api_key=api_key, timeout=timeout)
+        self._server = OllamaServer(key, base_url, api_key=api_key, timeout=timeout)
         self._num_ctx = num_ctx
         self._keep_alive = keep_alive
-        self._timeout = timeout
         self._shown: _Shown | None = None
 
     @property
@@ -121,88 +123,47 @@ class OllamaChat:
         tools = None if capabilities is None else "tools" in capabilities
         return Abilities(tools=False if self._server.refused_tools else tools, schemas=True)
 
-    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """Ask for the whole answer.
-
-        Raises:
-            ContextOverflow: prompt and answer exceed `num_ctx`; nothing was sent.
-            ModelRefused: as `ChatModel.complete`; also if tools are given to a model that calls
-                none.
-            ModelFailed: as `ChatModel.complete`.
-        """
-        with mapped(self.name):
-            async with asyncio.timeout(self._timeout - ask.waited):
-                body = await self._body(context, ask) | {"stream": False}
-                return self._reply(await self._server.post(_PATH, body, {}))
-
-    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """Yield the answer as it is written; the last piece carries the whole reply.
-
-        Raises:
-            As `complete`; ModelFailed also where the stream breaks off.
-        """
-        clock = asyncio.get_running_loop().time
-        start = clock() - ask.waited
-        body = await self._body(context, ask)
-        said: dict[str, Any] = {"role": "assistant", "content": ""}
-        lines = self._server.events(_PATH, body, {}, waited=clock() - start)
-        async with aclosing(lines):
-            async for line in lines:
-                with reading(self.name):
-                    text = _grown(said, line.get("message"))
-                if text:
-                    yield Delta(text=text)
-                if line.get("done"):
-                    yield Delta(reply=self._reply({**line, "message": said}))
-                    return
-        raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
-
     async def count(self, context: ActiveContext) -> int | None:
         """Return None: the server reports token counts only with an answer."""
         sendable(context)
         return None
 
     async def limits(self) -> Limits:
-        """Return the window from the model's own file, and the window it was trained for.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
+        """Return the window from the model's own file, and the window it was trained for."""
         if self._shown is None:
             self._shown = _shown(
                 await self._server.asked("POST", "/api/show", {"model": self._name})
             )
         return self._shown.limits
 
-    async def aclose(self) -> None:
-        """Close all connections; the next request opens new ones."""
-        await self._server.aclose()
-
     # --- asking -----------------------------------------------------------------------------------
 
-    async def _body(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
-        messages = prompt_of(context, FORMAT)
-        if context.system:
-            messages = [{"role": "system", "content": context.system_text}, *messages]
+    async def _whole_prompt(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
+        prompt = self._prompt(context)
         if not ask.waited:  # a server that does not state its limits may answer all the same
             with suppress(ModelFailed, TimeoutError):
-                async with asyncio.timeout(self._timeout / 2):
+                async with asyncio.timeout(self._server.timeout / 2):
                     await self.limits()
         if context.tools and self._server.refused_tools:
             raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
-        body: dict[str, Any] = {
-            **{name: ask.options[name] for name in _BESIDE if name in ask.options},
-            "model": self._name,
-            "messages": all_defused(messages),
-            "options": self._options(context, ask),
-        }
+        beside = {name: ask.options[name] for name in _BESIDE if name in ask.options}
+        return {**beside, **prompt, "options": self._options(context, ask)}
+
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        messages = prompt_of(context, FORMAT)
+        if context.system:
+            messages = [{"role": "system", "content": context.system_text}, *messages]
+        prompt = {"model": self._name, "messages": all_defused(messages), "stream": False}
         if context.tools:
-            body["tools"] = all_defused(tools_of(context, FORMAT))
-        if ask.answer_schema is not None:
-            body["format"] = dict(ask.answer_schema)
-        if self._keep_alive is not None:
-            body["keep_alive"] = self._keep_alive
-        return body
+            prompt["tools"] = all_defused(tools_of(context, FORMAT))
+        return prompt
+
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        schema = None if ask.answer_schema is None else dict(ask.answer_schema)
+        return wished(format=schema, keep_alive=self._keep_alive)
+
+    def _answer_in_pieces(self) -> StreamedLines:
+        return StreamedLines()
 
     def _options(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
         limits = self._shown.limits if self._shown else Limits()
@@ -217,14 +178,12 @@ class OllamaChat:
                 limit=held,
             )
         options = {name: ask.options[name] for name in ask.options if name not in _BESIDE}
-        options["num_ctx"] = window
-        if ask.max_tokens is not None:
-            options["num_predict"] = ask.max_tokens
-        if ask.temperature is not None:
-            options["temperature"] = ask.temperature
-        if ask.stop:
-            options["stop"] = list(ask.stop)
-        return options
+        return options | wished(
+            num_ctx=window,
+            num_predict=ask.max_tokens,
+            temperature=ask.temperature,
+            stop=list(ask.stop),
+        )
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         said = answer.get("message")
@@ -238,18 +197,27 @@ class OllamaChat:
         return Reply(message=message, usage=_usage(answer), finish=finish, model=self.name)
 
 
-def _grown(said: dict[str, Any], piece: object) -> str:
-    """Add a piece to an answer. Returns the piece's text."""
-    if not isinstance(piece, Mapping):
-        return ""
-    for field, value in piece.items():
-        if field in ("content", "thinking") and isinstance(value, str):
-            said[field] = said.get(field, "") + value
-        elif field == "tool_calls":
-            said[field] = [*said.get(field, ()), *(value or ())]
-        else:
-            said[field] = value
-    return str(piece.get("content") or "")
+class StreamedLines:
+    """An answer that arrives in lines."""
+
+    def __init__(self) -> None:
+        self.whole: dict[str, Any] | None = None
+        self._said: dict[str, Any] = {"role": "assistant", "content": ""}
+
+    def take(self, line: Mapping[str, Any]) -> str:
+        """Add a line. Returns the text that it adds to the answer."""
+        piece = line.get("message")
+        piece = piece if isinstance(piece, Mapping) else {}
+        for field, value in piece.items():
+            if field in ("content", "thinking") and isinstance(value, str):
+                self._said[field] = self._said.get(field, "") + value
+            elif field == "tool_calls":
+                self._said[field] = [*self._said.get(field, ()), *(value or ())]
+            else:
+                self._said[field] = value
+        if line.get("done"):
+            self.whole = {**line, "message": self._said}
+        return str(piece.get("content") or "")
 
 
 def _message(said: Mapping[str, Any]) -> Message:

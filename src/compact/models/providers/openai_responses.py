@@ -21,8 +21,8 @@ from compact.messages.replies import Finish, Reply, Usage, usage_of
 from compact.models.model_keys import ModelKey
 from compact.models.providers.dialect import Dialect, Wish
 from compact.models.providers.failures import ErrorInAnswer, mapped, reading
-from compact.models.providers.openai_server import OpenAIServer
-from compact.models.providers.vendor_server import TIMEOUT, ServedModel
+from compact.models.providers.openai_chat import OpenAIServer
+from compact.models.providers.vendor_server import TIMEOUT, ServedModel, wished
 
 FORMAT = "responses"
 _SEALED = ("reasoning.encrypted_content",)
@@ -67,11 +67,7 @@ class OpenAIResponses(ServedModel):
         return Abilities(schemas=self._server.enforces_schemas)
 
     async def limits(self) -> Limits:
-        """Return the model's limits as its server states them. OpenAI itself states none.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
+        """Return the model's limits as its server states them. OpenAI itself states none."""
         return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
@@ -95,15 +91,16 @@ class OpenAIResponses(ServedModel):
             raise InvalidArgument(
                 "stop", "the Responses API ends no answer at a text: leave it out"
             )
-        wishes: dict[str, Any] = {"sealed": list(_SEALED)}
-        if ask.max_tokens is not None:
-            wishes["length"] = ask.max_tokens
-        if ask.temperature is not None:
-            wishes["temperature"] = ask.temperature
+        schema = None
         if ask.answer_schema is not None:
-            schema = {"type": "json_schema", "name": "answer", "schema": dict(ask.answer_schema)}
-            wishes["schema"] = {"format": schema}
-        return wishes
+            inner = {"type": "json_schema", "name": "answer", "schema": dict(ask.answer_schema)}
+            schema = {"format": inner}
+        return wished(
+            sealed=list(_SEALED),
+            length=ask.max_tokens,
+            temperature=ask.temperature,
+            schema=schema,
+        )
 
     def _answer_in_pieces(self) -> StreamedItems:
         return StreamedItems()

@@ -14,8 +14,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Event, Lock
 from typing import Any
 
@@ -32,8 +31,6 @@ from compact.models.providers.failures import mapped
 
 _WINDOWS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 """Names that model configurations use for the window."""
-_NEAR = 32
-"""At least this many tokens are decoded again with each new token."""
 _MOST = 10_000_000
 """A tokenizer that knows no window gives a number far above this one."""
 
@@ -60,50 +57,39 @@ class TransformersChat:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="compact-transformers")
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """Ask for the whole answer.
+        """Ask for the whole answer. Cancelling stops the model after its next token.
 
         Raises:
             ContextOverflow: prompt and answer exceed the window; nothing was run.
+            ModelUnavailable: the answer took longer than `timeout`.
         """
-        reply: Reply | None = None
-        async for delta in self.stream(context, ask):
-            reply = delta.reply
-        assert reply is not None
-        return reply
+        stop = Event()
+        try:
+            async with asyncio.timeout(self._timeout):
+                ids, most = await self._fitting(context, ask)
+                generate = partial(self._answer, ids, most, _sampling(ask), stop)
+                with mapped(self.name):
+                    return await asyncio.get_running_loop().run_in_executor(self._worker, generate)
+        except TimeoutError:
+            text = f"{self.name} did not answer within {self._timeout:g} seconds"
+            raise ModelUnavailable(text, model=self.name) from None
+        finally:
+            stop.set()
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """Yield the answer as it is written. Closing the stream stops the model after its next
-        token.
+        """Yield the whole answer in one piece, then the reply.
 
         Raises:
             As `complete`.
         """
-        loop, stop = asyncio.get_running_loop(), Event()
-        pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        deadline = loop.time() + self._timeout
-
-        def put(text: str) -> None:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(pieces.put_nowait, text)
-
-        ids, most = await self._fitting(context, ask)
-        work = loop.run_in_executor(
-            self._worker, self._answer, ids, (most, _sampling(ask)), stop, put
-        )
-        work.add_done_callback(lambda _: pieces.put_nowait(None))
-        try:
-            with mapped(self.name):
-                while (piece := await self._before(deadline, pieces)) is not None:
-                    yield Delta(text=piece)
-                reply = await work
-        finally:
-            stop.set()
-            work.cancel()
+        reply = await self.complete(context, ask)
+        assert isinstance(reply.message, Message), "it makes messages itself"
+        yield Delta(text=reply.message.text)
         yield Delta(reply=reply)
 
     async def count(self, context: ActiveContext) -> int | None:
         """Return the prompt's exact token count by the model's own tokenizer."""
-        self._refuse_tools(sendable(context))
+        self._check(context)
         with mapped(self.name):
             return len(await asyncio.to_thread(self._ids, context))
 
@@ -121,7 +107,7 @@ class TransformersChat:
 
     async def _fitting(self, context: ActiveContext, ask: Ask) -> tuple[list[int], int]:
         """Return the prompt's tokens, and how many tokens the answer may have."""
-        self._refuse_tools(sendable(context))
+        self._check(context)
         with mapped(self.name):
             ids, window = await asyncio.to_thread(lambda: (self._ids(context), self._window))
         most = ask.max_tokens or self._max_tokens
@@ -137,19 +123,8 @@ class TransformersChat:
             )
         return ids, most if self._two_parts else min(most, window - len(ids))
 
-    async def _before(self, deadline: float, pieces: asyncio.Queue[str | None]) -> str | None:
-        """Return the next piece of the answer; None after the last one."""
-        try:
-            # not `wait_for`: on Python 3.11 it loses a cancellation that meets a piece already here
-            async with asyncio.timeout_at(deadline):
-                await asyncio.sleep(0)  # a stream with pieces at hand must see its deadline too
-                return await pieces.get()
-        except TimeoutError:
-            text = f"{self.name} did not answer within {self._timeout:g} seconds"
-            raise ModelUnavailable(text, model=self.name) from None
-
-    def _refuse_tools(self, context: ActiveContext) -> None:
-        if context.tools:
+    def _check(self, context: ActiveContext) -> None:
+        if sendable(context).tools:
             raise ModelRefused(f"{self.name} cannot be given tools", model=self.name)
 
     # --- the prompt -------------------------------------------------------------------------------
@@ -208,32 +183,23 @@ class TransformersChat:
 
     # --- the answer, in the worker's thread -------------------------------------------------------
 
-    def _answer(
-        self,
-        ids: list[int],
-        wanted: tuple[int, Mapping[str, Any]],
-        stop: Event,
-        put: Callable[[str], None],
-    ) -> Reply:
-        """Generate an answer. `wanted` gives the token limit and the sampling settings."""
-        most, sampling = wanted
+    def _answer(self, ids: list[int], most: int, sampling: Mapping[str, Any], stop: Event) -> Reply:
         model, decoder = self._model
         torch, transformers = map(importlib.import_module, ("torch", "transformers"))
         is_stopped: list[Callable[..., bool]] = [lambda *_, **__: stop.is_set()]
-        text = _TextStreamer(decoder, put)
         prompt = torch.tensor([ids], device=model.device)
         written = model.generate(
             input_ids=prompt,
             attention_mask=torch.ones_like(prompt),
             max_new_tokens=most,
-            streamer=text,
             stopping_criteria=transformers.StoppingCriteriaList(is_stopped),
             **({"tokenizer": decoder} if "stop_strings" in sampling else {}),
             **sampling,
         )[0]
         new = written[1 if self._two_parts else len(ids) :].tolist()
+        text = decoder.decode(new, skip_special_tokens=True)
         return Reply(
-            message=Message(role="assistant", content=text.text),
+            message=Message(role="assistant", content=text),
             usage=Usage(prompt_tokens=len(ids), completion_tokens=len(new)),
             finish=_finish(new, most, model.generation_config.eos_token_id),
             model=self.name,
@@ -266,44 +232,6 @@ class TransformersChat:
         except (OSError, ValueError, KeyError) as error:
             text = f"{self.name} cannot be loaded: {_first_line(error)}"
             raise ModelRefused(text, model=self.name) from error
-
-
-class _TextStreamer:
-    """Receives a model's tokens and emits their text in whole characters."""
-
-    def __init__(self, decoder: Any, put: Callable[[str], None]) -> None:  # noqa: ANN401 - as below
-        self.text = ""
-        self._decoder, self._put = decoder, put
-        self._near: list[int] = []
-        """The newest tokens, decoded together since a token may change the text before it."""
-        self._shown = 0
-        self._started = False
-
-    def put(self, tokens: Any) -> None:  # noqa: ANN401 - a tensor of a package that may be missing
-        """Receive the next tokens; the first ones belong to the prompt."""
-        if not self._started:
-            self._started = True
-            return
-        self._near.extend(tokens.flatten().tolist())
-        text = self._read()
-        whole = text.rstrip("\ufffd")
-        self._say(whole)
-        if whole == text and len(self._near) > 2 * _NEAR:
-            self._near = self._near[-_NEAR:]
-            self._shown = len(self._read())
-
-    def end(self) -> None:
-        """Emit the text that is still buffered."""
-        self._say(self._read())
-
-    def _read(self) -> str:
-        return str(self._decoder.decode(self._near, skip_special_tokens=True))
-
-    def _say(self, text: str) -> None:
-        new, self._shown = text[self._shown :], len(text)
-        if new:
-            self.text += new
-            self._put(new)
 
 
 def _chat(context: ActiveContext) -> list[dict[str, Any]]:

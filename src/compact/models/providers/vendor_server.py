@@ -22,7 +22,7 @@ from compact.messages.replies import Delta, Reply
 from compact.models.provider_table import PROVIDERS
 from compact.models.providers.clients import LoopClients, package
 from compact.models.providers.dialect import Body, Dialect, StrictTurns, UnsupportedParts
-from compact.models.providers.failures import ErrorInAnswer, mapped, reading
+from compact.models.providers.failures import ErrorInAnswer, failure_of, mapped, reading
 
 TIMEOUT = 600.0
 """Longest time for one answer, in seconds."""
@@ -41,7 +41,7 @@ class VendorServer(ABC):
         self.model = model
         self.dialect = dialect
         self._vendor = vendor
-        self._timeout = timeout
+        self.timeout = timeout
         self._unseen = UnsupportedParts()
         self._turns = StrictTurns(PROVIDERS[vendor].format)
         self._clients: LoopClients[Any] = LoopClients(
@@ -87,7 +87,7 @@ class VendorServer(ABC):
         """
         with mapped(self.model):
             client = await self._clients.current()
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 return self._readable(await self._sent(client, method, path, body))
 
     async def post(self, path: str, prompt: Body, wishes: Body) -> dict[str, Any]:
@@ -107,17 +107,13 @@ class VendorServer(ABC):
                     raise
 
     async def events(
-        self, path: str, prompt: Body, wishes: Body, *, waited: float = 0.0
+        self, path: str, prompt: Body, wishes: Body, deadline: float
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Send a prompt and yield the events of the answer.
-
-        All events share the time limit of one answer. `waited` seconds of that time are already
-        spent.
+        """Send a prompt and yield the events of the answer, until a time of the loop's clock.
 
         Raises:
             As `post`, before the first event or at any later one.
         """
-        deadline = asyncio.get_running_loop().time() + self._timeout - waited
         while True:
             pieces = self._pieces(path, {**self._body(prompt, wishes), "stream": True})
             try:
@@ -176,7 +172,7 @@ class AnswerInPieces(Protocol):
 
 
 class ServedModel(ABC):
-    """A model behind a vendor's API. Holds what OpenAI's and Anthropic's APIs have in common."""
+    """A model behind a vendor's API."""
 
     _path: ClassVar[str]
     _server: VendorServer
@@ -192,8 +188,12 @@ class ServedModel(ABC):
         Raises:
             ContextOverflow, ModelFailed: as `ChatModel.complete`.
         """
-        prompt = {**ask.options, **self._prompt(context)}
-        return self._reply(await self._server.post(self._path, prompt, self._wishes(ask)))
+        try:
+            async with asyncio.timeout(self._server.timeout - ask.waited):
+                prompt = await self._whole_prompt(context, ask)
+                return self._reply(await self._server.post(self._path, prompt, self._wishes(ask)))
+        except TimeoutError as error:
+            raise failure_of(error, self.name) from error
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """Yield the answer as it is written; the last piece carries the whole reply.
@@ -201,10 +201,11 @@ class ServedModel(ABC):
         Raises:
             ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
         """
+        deadline = asyncio.get_running_loop().time() + self._server.timeout - ask.waited
         answer = self._answer_in_pieces()
-        prompt = {**ask.options, **self._prompt(context)}
+        prompt = await self._whole_prompt(context, ask)
         wishes = {**self._wishes(ask), **self._streaming_wishes}
-        async with aclosing(self._server.events(self._path, prompt, wishes)) as events:
+        async with aclosing(self._server.events(self._path, prompt, wishes, deadline)) as events:
             async for event in events:
                 with mapped(self.name), reading(self.name):
                     text = answer.take(event)
@@ -222,6 +223,10 @@ class ServedModel(ABC):
     _streaming_wishes: ClassVar[Body] = {}
     """Extra request fields that only streamed requests carry."""
 
+    async def _whole_prompt(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
+        """Return the prompt's fields, and the options of one answer."""
+        return {**ask.options, **self._prompt(context)}
+
     @abstractmethod
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
         """Return the request fields that hold the prompt."""
@@ -237,6 +242,11 @@ class ServedModel(ABC):
     @abstractmethod
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         """Read an answer."""
+
+
+def wished(**wishes: object) -> dict[str, Any]:
+    """Return the wishes without those that are None or empty lists."""
+    return {name: value for name, value in wishes.items() if value not in (None, [])}
 
 
 def row_of(rows: object, name: str) -> Mapping[str, Any]:
