@@ -36,19 +36,3 @@ def test_only_what_its_evidence_says_is_asked_and_the_newest_words_lack_what_is_
     assert all(0 < row.tokens <= row.size for row in rows)
     half = rows[0].half
     assert str(chats.measured(newest)["1,000, newest messages"][half]).startswith("0.500 at ")
-
-
-def test_without_the_file_nothing_is_asked(tmp_path):
-    assert chats.locomo(tmp_path) == []
-
-
-@pytest.mark.slow
-def test_a_lived_session_ends_within_its_window():
-    rows = [
-        {"role": role, "content": f"Loaf {n} was {n} minutes in the oven. " * 20}
-        for n in range(40)
-        for role in ("user", "assistant")
-    ]
-    text, tokens = chats.lived(chats.typed(rows), 4_096)
-    assert 0 < tokens < 4_096
-    assert "Loaf 39 " in text

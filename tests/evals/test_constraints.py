@@ -4,7 +4,6 @@ import pytest
 
 from compact.messages.messages import Message
 from evals import constraints, published
-from evals.data import NoData
 
 RULE = "Write every number as a word."
 TALK = [
@@ -12,12 +11,6 @@ TALK = [
     for turn in range(30)
     for role in ("user", "assistant")
 ]
-
-
-def test_a_constraint_stands_before_the_words_of_the_middle_turn():
-    messages = constraints.planted(TALK, RULE)
-    assert messages[30].text == f"{RULE}\n{TALK[30].text}"
-    assert [m for m in messages if m not in TALK] == [messages[30]]
 
 
 @pytest.mark.parametrize(
@@ -38,20 +31,3 @@ def test_it_holds_where_it_is_told_as_the_persons(item, holds, monkeypatch):
     monkeypatch.setattr(published, "shown", lambda messages, size: [context])
     (row,) = constraints.held(("x", "bare", 9, 1), TALK, RULE)
     assert (row.verbatim, row.holding) == (True, holds)
-
-
-def test_every_way_is_held_to_its_tokens_and_ours_is_read():
-    rows = list(published.shown(constraints.planted(TALK, f"From now on: {RULE}"), 1_000))
-    assert [row.way for row in rows] == list(published.WAYS)
-    assert all(0 < row.tokens <= 1_000 for row in rows)
-    assert rows[0].persons
-
-
-def test_the_fifteen_are_read_without_what_the_package_needs_beside_them():
-    try:
-        package = published.module("conpact", "constraints", constraints.PINNED)
-    except NoData as reason:
-        pytest.skip(str(reason))
-    assert len(package.SCS) == 15
-    framed = {package.render_sc(RULE, *how) for how in constraints.FRAMINGS.values()}
-    assert len(framed) == 3

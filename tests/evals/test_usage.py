@@ -49,19 +49,3 @@ def test_growth_is_compared_with_the_messages_between_two_calls(session):
     assert found.total == pytest.approx(460 / (2 * text))
     assert found.safe == 0.5
     assert found.ours == pytest.approx(2 * steps[0].ours / 460)
-
-
-def test_nothing_is_compared_across_a_compaction(session):
-    assert [s.growth for s in session(-700, 60, boundary=True)] == [60]
-
-
-def test_what_appeared_or_vanished_unseen_is_trimmed(session):
-    steps = session(100, 9000, -500)
-    assert [s.growth for s in usage.trimmed(steps)] == [100]
-
-
-def test_the_fit_finds_the_constants_it_was_made_of():
-    made = [(float(a), float(b), 1.0) for a in range(1, 6) for b in (0, 3, 7)]
-    values = [1.2 * a + 80 * b + 4 * c for a, b, c in made]
-    assert usage.fit(made, values) == pytest.approx([1.2, 80, 4])
-    assert usage.fit([(1, 0), (2, 0)], [3, 6]) == pytest.approx([3, 0])

@@ -2,9 +2,7 @@
 
 import json
 
-from compact.messages.messages import Message
 from evals import person, split, words
-from evals.contexts import lines_of, prose, sections
 from evals.person import Said
 
 
@@ -48,13 +46,6 @@ def test_words_are_found_in_every_place_a_file_has_for_them():
     ]
 
 
-def test_statements_are_sentences_and_list_items_without_questions():
-    said = Said(
-        "typed", "Look at this. Is it warm?\n- the door stays shut\n2) ok\n```\na log line\n```"
-    )
-    assert said.statements() == ["Look at this.", "the door stays shut"]
-
-
 def test_a_statement_in_a_masked_result_counts_as_hidden(tmp_path):
     """What a session loses is seen: a refusal in a stub, and words in no message at all."""
     call = {"type": "tool_use", "id": "t", "name": "Edit", "input": {"file": "a.py"}}
@@ -73,12 +64,3 @@ def test_a_statement_in_a_masked_result_counts_as_hidden(tmp_path):
     assert ("queued", "x" * 30) in kept
     shares = words.measured(pieces)["  refusal"]
     assert shares[split.half_of("one")] is not None
-
-
-def test_sections_are_read_of_what_is_ours_alone():
-    text = "[Record rc-1 · digest 0]\nFor reference.\n\n## Story\n- One\n1. Two\n\n## Names\na.py"
-    messages = [Message(role="user", content=text), Message(role="user", content="## Story\n- no")]
-    assert lines_of(messages, "Story") == ["One", "Two"]
-    assert [title for title, _ in sections(messages)] == ["", "Story", "Names"]
-    assert "a.py" not in prose(messages)
-    assert "- no" in prose(messages)
