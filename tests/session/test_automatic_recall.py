@@ -1,6 +1,5 @@
 """Automatic recall: old turns before the newest message, in prompts that stay as they were."""
 
-import json
 from typing import Any
 
 import pytest
@@ -260,15 +259,6 @@ def test_a_resent_prompt_is_recognized(file):
         assert len(ctx.store.branches("new")) == 1
 
 
-def test_a_prompt_whose_neighbours_were_merged_is_recognized(file):
-    with opened(file) as ctx:
-        ctx.add_message(role="user", content=ASKED)
-        block, question = shown(ctx)
-        merged = {"role": "user", "content": f"{block['content']}\n\n{question['content']}"}
-        ctx.sync([merged, *said("In May.", start=1)])
-        assert [m.text for m in ctx.history] == [ASKED, "In May."]
-
-
 @pytest.mark.parametrize("name", ["chat_completions", "anthropic", "responses", "ollama"])
 @pytest.mark.parametrize("is_merged", [False, True])
 def test_every_format_recognizes_it(file, name, is_merged):
@@ -390,18 +380,6 @@ def test_a_store_without_an_index_is_refused():
         ContextManager(window=4_000, store=":memory:", memory=True, recall_tokens=0)
     with pytest.raises(InvalidArgument, match="memory"):
         ContextManager(window=4_000, store=":memory:", memory="yes")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ["chat_completions", "anthropic", "responses", "ollama"])
-def test_every_format_takes_it(file, name):
-    wire = format_named(name)
-    with opened(file, format=name) as ctx:
-        ctx.add_message(role="user", content="Where is the key?")
-        ctx.add_message(role="assistant", content="In the drawer.")
-        ctx.add_message(role="user", content=ASKED)
-        context = ctx.active_context()
-        assert violations(context.messages, wire.rules) == []
-        assert BOAT in json.dumps(shown(ctx), ensure_ascii=False)
 
 
 def test_an_open_call_is_answered_before_what_is_quoted(file):

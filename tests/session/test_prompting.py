@@ -80,13 +80,6 @@ def test_where_the_system_prompt_is_a_field_it_stands_there(system):
     assert ctx._session.sender.count(context) == context.tokens
 
 
-def test_without_parts_nothing_is_assembled():
-    ctx = session(InMemoryStore())
-    ctx.add_message(role="user", content="Good morning.")
-    assert ctx.system_prompt is None
-    assert len(ctx.get_context_for_model()) == 1
-
-
 def test_another_window_has_another_budget():
     """FR-11: the tier is the window's; the same session, the same history."""
     skill = Note(name="sailing", text="Reef early. " * 100)

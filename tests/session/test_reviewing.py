@@ -209,13 +209,6 @@ def test_messages_that_come_meanwhile_stay_in_view(ctx):
     assert not cover_faults(ctx)
 
 
-def test_it_can_be_accepted_once(ctx):
-    proposal = ctx.propose_compression(target_ratio=0.3)
-    ctx.accept(proposal)
-    with pytest.raises(Superseded):
-        ctx.accept(proposal)
-
-
 def test_where_nothing_can_be_freed_it_says_so():
     with ContextManager(window=8_192) as ctx:
         ctx.add_message(role="user", content="Hello.")

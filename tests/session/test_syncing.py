@@ -181,18 +181,6 @@ def test_a_longer_system_prompt_is_counted_wherever_it_is_shown() -> None:
         assert counted <= ctx.window.usable
 
 
-def test_a_system_prompt_of_about_the_same_length_moves_nothing() -> None:
-    """Only one that is longer than any before is counted anew."""
-    ctx = ContextManager(window=4_096, tokenizer="o200k")
-    ctx.sync([timed(0, 12), *talk(0, 30)])
-    ctx.get_context_for_model()
-    for words in (10, 12, 11):
-        ctx.sync([timed(1, words), *talk(0, 30)])
-    assert len(ctx.store.moves(ctx.id, most=10)) == 1
-    ctx.sync([timed(1, 13), *talk(0, 30)])
-    assert len(ctx.store.moves(ctx.id, most=10)) == 2
-
-
 def test_fewer_system_messages_are_an_edited_past() -> None:
     """And are shown as they are said, whatever was shown for the others."""
     store = InMemoryStore()
@@ -277,21 +265,6 @@ def test_a_list_without_beginning_and_end_is_a_branch_that_says_so() -> None:
         assert (taken[-1].known, taken[-1].left, taken[-1].reason) == (1, 40, "unknown")
         assert len(ctx.branches()) == 1 + number
     assert ctx.store.branch(ctx.id).messages == 41
-
-
-def test_a_list_of_which_nothing_is_known_says_so() -> None:
-    """It begins anew on a branch of its own, with an event that names it (NFR-2)."""
-    seen: list[Event] = []
-    ctx = ContextManager(on_event=seen.append)
-    ctx.sync([timed(0), *talk(0, 3)])
-    ctx.sync([timed(0), *talk(7, 9)])
-    ctx.sync([timed(0), *talk(7, 8), {"role": "user", "content": "Other words."}])
-    events = [e for e in seen if isinstance(e, BranchTaken)]
-    assert [(e.known, e.left, e.new, e.reason) for e in events] == [
-        (1, 6, 4, "unknown"),
-        (3, 2, 1, "edited"),
-    ]
-    assert events[1].branch_id == ctx.branch_id
 
 
 @pytest.mark.slow
