@@ -12,7 +12,6 @@ import pytest
 from compact import CompactPolicy, ContextManager
 from compact.engine.gate import rules
 from compact.engine.gate.rules import Judged
-from compact.errors import ModelUnavailable
 from compact.messages.checkpoints import Summary
 from compact.messages.events import Committed, DraftMade, Event, TriggerDecision
 from compact.store.sqlite.store import SQLiteManager
@@ -188,14 +187,6 @@ def test_a_draft_is_void_when_what_it_stands_on_has_changed(change):
             assert "Count the drawers" in str(ctx.get_context_for_model())
 
 
-def test_extractive_summaries_are_not_drafted():
-    events: list[Event] = []
-    with session(None, events) as ctx:
-        grow(ctx, 0.65)
-        ctx.get_context_for_model()
-        assert not of(events, DraftMade)
-
-
 def test_drafting_can_be_turned_off():
     events: list[Event] = []
     slow = Slow()
@@ -203,34 +194,6 @@ def test_drafting_can_be_turned_off():
         grow(ctx, 0.68)
         ctx.get_context_for_model()
         assert not slow.began.wait(0.05)
-
-
-def test_a_draft_that_fails_leaves_the_turn_alone_and_is_not_tried_at_every_turn():
-    """(FR-6) The gate's stand-in comes in its place; the summarizer is not asked in a storm."""
-    events: list[Event] = []
-    slow = Slow()
-    slow.error = ModelUnavailable("down")
-    slow.go_on.set()
-    with session(slow, events) as ctx:
-        grow(ctx, 0.61)
-        for _ in range(5):
-            ctx.get_context_for_model()
-        until(lambda: of(events, DraftMade))
-        assert slow.requests == 1
-        grow(ctx, 0.72)
-        ctx.get_context_for_model()
-        assert [c.made_by for c in ctx.checkpoints] == ["extractive"]
-
-
-def test_a_summarizer_that_hangs_is_cut_off():
-    """(FR-6) And the turn is served by the extractive summary."""
-    events: list[Event] = []
-    slow = Slow()
-    with session(slow, events, summary_seconds=0.02) as ctx:
-        grow(ctx, 0.75)
-        ctx.get_context_for_model()
-        assert [c.made_by for c in ctx.checkpoints] == ["extractive"]
-        assert "0.02 seconds" in str(ctx.checkpoints[0].verdicts)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """The circuit breaker: who fails again and again is left alone, and nobody else (FR-6)."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -126,40 +125,3 @@ def test_another_summarizer_is_asked_at_once() -> None:
     calls = failing.calls
     assert compressed(failing)._session.breaker.is_open
     assert failing.calls == calls
-
-
-def test_a_summarizer_that_never_waits_rests_too() -> None:
-    """What failed is left alone, whatever it says of waiting (FR-6)."""
-    seen: list[object] = []
-    failing = Named("fails", ConnectionError("down"))
-    ctx = ContextManager(window=4_096, summarizer=failing, on_event=seen.append)
-    while not of(seen, BreakerOpened):
-        talk(ctx, 3, words=25)
-        ctx.get_context_for_model()
-    calls, before = failing.calls, ctx.compressions
-    while ctx.compressions < before + 3:
-        talk(ctx, 3, words=25)
-        ctx.get_context_for_model()
-    assert failing.calls == calls
-    assert len(of(seen, BreakerOpened)) == 1
-
-
-def test_a_compression_that_asks_for_nothing_forgives_nothing() -> None:
-    """Only a summary that was written proves that a summarizer works again (FR-6)."""
-    failing = Named("fails", ConnectionError("down"))
-    ctx = ContextManager(window=4_096, summarizer=failing)
-    talk(ctx, 1, words=5)
-    ctx._session.breaker.failed()
-    asyncio.run(ctx._session.view.propose(ctx.window.usable, ctx._session.view.tokens_now))
-    assert failing.calls == 0
-    assert ctx._session.breaker.failures == 1
-
-
-def test_the_extractive_summarizer_never_rests() -> None:
-    """Nothing could take its place (FR-6)."""
-    seen: list[object] = []
-    ctx = ContextManager(window=4_096, on_event=seen.append)
-    for _ in range(2 * breaker.MOST_FAILURES):
-        ctx._session.breaker.failed()
-    assert not ctx._session.breaker.is_open
-    assert of(seen, BreakerOpened) == []

@@ -67,43 +67,10 @@ def test_other_failures_of_a_model_are_the_callers() -> None:
     assert ctx.snapshots() == []
 
 
-def test_a_provider_with_a_smaller_window_than_said_is_respected() -> None:
-    """The limit that an error names counts from then on, over a reopen too (FR-14)."""
-    store = InMemoryStore()
-    ctx = ContextManager(window=32_768, store=store, session_id="s")
-    model = ScriptedModel("ok", limit=4_096, count=lambda c: c.tokens)
-    talk(ctx, 20)
-    ctx.send(model)
-    assert model.contexts[-1].tokens <= 4_096
-    again = ContextManager(window=32_768, store=store, session_id="s")
-    assert again.window.size == 4_096
-    calls = len(model.contexts)
-    again.send(model)
-    assert len(model.contexts) == calls + 1
-
-
 REFUSALS = {
-    "openai": (
-        "Error code: 400 - {'error': {'message': \"This model's maximum context length is 8192 "
-        "tokens. However, your messages resulted in 12000 tokens. Please reduce the length of the "
-        "messages.\", 'type': 'invalid_request_error', 'param': 'messages', 'code': "
-        "'context_length_exceeded'}}",
-        12_000,
-        8_192,
-    ),
-    "openai, responses": (
-        "Your input exceeds the context window of this model. Please adjust your input and try "
-        "again. (context_length_exceeded)",
-        None,
-        None,
-    ),
-    "anthropic": (
-        '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: '
-        '12000 tokens > 8192 maximum"}}',
-        12_000,
-        8_192,
-    ),
-    "llama.cpp": (
+    "a sentence": ("prompt is too long: 12000 tokens > 8192 maximum", 12_000, 8_192),
+    "without numbers": ("the input length exceeds the context length", None, None),
+    "JSON": (
         {
             "error": {
                 "code": 400,
@@ -113,20 +80,6 @@ REFUSALS = {
                 "n_ctx": 8_192,
             }
         },
-        12_000,
-        8_192,
-    ),
-    "vllm": (
-        "This model's maximum context length is 8192 tokens. However, you requested 12000 tokens "
-        "(12000 in the messages, 0 in the completion). Please reduce the length of the messages "
-        "or completion.",
-        12_000,
-        8_192,
-    ),
-    "ollama": ("the input length exceeds the context length", None, None),
-    "google": (
-        "400 INVALID_ARGUMENT. {'error': {'code': 400, 'message': 'The input token count (12000) "
-        "exceeds the maximum number of tokens allowed (8192).', 'status': 'INVALID_ARGUMENT'}}",
         12_000,
         8_192,
     ),
@@ -151,18 +104,6 @@ def test_what_providers_say_of_an_overflow_is_understood(provider: str) -> None:
     assert len(ctx.get_context_for_model()) < before
     assert plan.tokens_after * ratio <= ctx.window.size
     assert checker.prompt_tokens(ctx.get_context_for_model()) * ratio <= ctx.window.size
-
-
-def test_an_error_that_says_nothing_of_size_is_not_an_overflow() -> None:
-    """Neither the ratio nor the view changes (FR-14)."""
-    ctx = ContextManager()
-    ctx.add_message(role="user", content="hello")
-    before = ctx.get_context_for_model()
-    for error in ("rate limit of 200000 tokens per minute", "invalid api key", {"error": "?"}):
-        with pytest.raises(ValueError, match="does not say that a context is too large"):
-            ctx.report_overflow(error)
-    assert ctx.get_context_for_model() == before
-    assert ctx.snapshots() == []
 
 
 def test_reported_usage_corrects_later_counts_and_outlives_the_process(tmp_path: Path) -> None:

@@ -217,18 +217,6 @@ def test_success_is_told_after_the_commit() -> None:
     assert all(found)
 
 
-def test_no_error_is_told_of_a_compression_that_succeeds() -> None:
-    """A system prompt that leaves no room within the target is no failure (FR-6)."""
-    seen: list[object] = []
-    ctx = ContextManager(window=4_096, on_event=seen.append)
-    ctx.add_message(role="system", content="You are a roofer. " * 400)
-    for _ in range(14):
-        fill(ctx, 1.0)
-        assert checker.prompt_tokens(ctx.get_context_for_model()) <= ctx.window.usable
-    assert len(of(seen, Committed)) >= 14
-    assert not of(seen, ErrorRaised)
-
-
 def test_of_one_call_the_failure_is_told_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no context before to serve (FR-5)."""
     seen: list[object] = []

@@ -244,19 +244,6 @@ def test_a_model_cannot_fill_the_window_with_goals(store: SessionStore):
 
 
 @pytest.mark.slow
-def test_entries_of_progress_are_bounded(store: SessionStore):
-    """NFR-1: a session of a thousand markers reads no more than one of a hundred."""
-    ctx = session(store)
-    ctx.set_goals(["Mend the roof."])
-    for i in range(3 * MOST_TRACKED):
-        said(ctx, f"[NEXT] Step {i}")
-    assert len(store.changes("s")) <= MOST_TRACKED + 1  # one set
-    assert ctx.goals[0].next_steps == (f"Step {3 * MOST_TRACKED - 1}",)
-    ctx.set_goals([*ctx.goals, "Sleep."])
-    assert [goal.text for goal in session(store).goals] == ["Mend the roof.", "Sleep."]
-
-
-@pytest.mark.slow
 def test_a_goal_that_prompts_go_by_outlives_much_progress(store: SessionStore):
     """FR-7, FR-15: what a model set stays in prompts while it is active, however much it reports
     between two compressions; also after going back.

@@ -221,21 +221,6 @@ def test_tools_that_are_not_sent_take_no_room(wire, options):
     assert not [event for event in events if isinstance(event, Committed)]
 
 
-def test_the_next_model_is_given_the_tools_that_the_one_before_does_not_call():
-    """(FR-13) As they were, and counted."""
-    ctx, events = session(tools=[TOOL])
-    one, two = ScriptedModel(name="one"), ScriptedModel(name="two")
-    one.abilities = one.abilities.model_copy(update={"tools": False})
-    for model in (one, two, one, two):
-        ctx.send(model)
-    assert [context.tools for context in one.contexts] == [(), ()]
-    assert [context.tools for context in two.contexts] == [(TOOL,), (TOOL,)]
-    answer = ctx._session.state.counter.message(ctx.history[-1])
-    tools = ctx._session.state.counter.tools([TOOL])
-    assert two.contexts[0].tokens - one.contexts[0].tokens == tools + answer
-    assert len([event for event in events if isinstance(event, ToolsWithdrawn)]) == 1
-
-
 @pytest.mark.parametrize(
     ("own", "said", "given", "why"),
     [
@@ -397,19 +382,6 @@ def test_turn_after_turn_is_answered_by_the_model_that_holds_it():
     assert "".join(piece.text for piece in ctx.stream(asked)) == "two"
     assert ctx.window.size == 4_096
     assert len(own.contexts) == 3
-
-
-def test_the_answer_to_a_call_reaches_the_model_that_made_it():
-    """(FR-3, FR-13, K-5) A loop of calls goes on where it began."""
-    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    ctx, _ = session(tokenizer="o200k", tools=[TOOL])
-    ctx.add_message(role="user", content="drawer " * 2_500)
-    own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
-    calls = {"role": "assistant", "content": None, "tool_calls": [call]}
-    asked = FallbackModel([own, Large(calls, "A spoon.", name="other")], Patience(attempts=1))
-    assert ctx.send(asked).tool_calls
-    ctx.add_message({"role": "tool", "tool_call_id": "c1", "content": "a spoon"})
-    assert ctx.send(asked).text == "A spoon."
 
 
 def test_a_prompt_that_nobody_holds_is_told_by_its_parts():

@@ -124,19 +124,6 @@ def test_undo_of_a_restore_goes_back_to_the_old_branch() -> None:
     assert ctx.goals == ()
 
 
-def test_restoring_brings_the_policy_back() -> None:
-    """What was kept and when to compress belongs to the state (FR-1)."""
-    ctx = session(policy=CompactPolicy(trigger_ratio=0.5))
-    fill(ctx, 0, 3)
-    snapshot = ctx.snapshot()
-    store = ctx.store
-    other = ContextManager(window=WINDOW, store=store, session_id="s", tokenizer="o200k")
-    assert other.policy.trigger_ratio == 0.7
-    other.restore(snapshot)
-    assert other.policy.trigger_ratio == 0.5
-    assert other.window.trigger == int(other.window.size * 0.5)
-
-
 def test_a_snapshot_of_early_days_is_restored() -> None:
     """Its policy called ratios percentages."""
     ctx = session()
