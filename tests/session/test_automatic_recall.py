@@ -239,18 +239,6 @@ def shared():
 # --- what comes back ------------------------------------------------------------------------------
 
 
-def test_a_resent_prompt_is_recognized(file):
-    with opened(file) as ctx:
-        ctx.add_message(role="user", content=ASKED)
-        prompt = shown(ctx)
-        found = ctx.sync([*prompt, *said("In May.", start=1)])
-        assert (found.known, len(found.new), found.ours) == (1, 1, 1)
-        assert [m.text for m in ctx.history] == [ASKED, "In May."]
-        found = ctx.sync([*shown(ctx), *said("And the crane 12?")])
-        assert [m.text for m in ctx.history] == [ASKED, "In May.", "And the crane 12?"]
-        assert len(ctx.store.branches("new")) == 1
-
-
 @pytest.mark.parametrize("name", ["chat_completions", "anthropic", "responses", "ollama"])
 @pytest.mark.parametrize("is_merged", [False, True])
 def test_every_format_recognizes_it(file, name, is_merged):

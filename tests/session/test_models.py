@@ -95,17 +95,6 @@ def _shown(ctx):
     return [message.text for message in ctx.active_context().messages]
 
 
-def test_a_branch_is_for_every_tokenizer():
-    """(C-9, FR-5) What is said on a branch is said to the model that was switched to as well."""
-    ctx = _on_another_tokenizer()
-    branch = ctx.branch(at=1)
-    ctx.add_message(role="assistant", content="another two")
-    assert ctx.branch_id == branch.id
-    assert _shown(ctx) == ["one", "another two"]
-    ctx.set_model("gpt-4o", 8_000)
-    assert _shown(ctx) == ["one", "another two"]
-
-
 def test_what_was_said_after_a_switch_is_counted_at_once():
     """(C-9, FR-2) By the tokenizer that the prompt will be counted by."""
     ctx = _on_another_tokenizer()

@@ -110,24 +110,6 @@ def test_usage_is_of_the_prompt_that_was_sent():
     assert not [event for event in events if isinstance(event, RatioLearned)]
 
 
-def test_usage_without_tools_is_compared_with_a_prompt_without_tools():
-    """(FR-13) What was withdrawn says nothing of how texts are counted."""
-
-    class Counting(Toolless):
-        async def complete(self, context, ask=ASK):
-            reply = await super().complete(context, ask)
-            return reply.model_copy(update={"usage": Usage(prompt_tokens=context.tokens)})
-
-    large = {**TOOL, "function": {"name": "look", "description": "Look it up, please. " * 80}}
-    ctx, events = session(tools=[large])
-    ctx.add_message(role="user", content="drawer " * 400)
-    model = Counting("ok")
-    ctx.send(model)
-    sent = model.contexts
-    assert sent[0].tokens - sent[1].tokens == ctx._session.state.counter.tools([large]) > 200
-    assert not [event for event in events if isinstance(event, RatioLearned)]
-
-
 def test_a_refused_prompt_is_made_smaller_before_the_first_piece():
     """(FR-3) Also when streaming."""
     ctx, _ = session()
@@ -244,13 +226,6 @@ def test_who_calls_tools_is_known_or_detected_and_a_persons_word_counts_most(own
     told = [e.reason for e in events if isinstance(e, ToolsWithdrawn)]
     assert len(told) == (not given)
     assert all(why in each for each in told)
-
-
-def test_another_refusal_is_not_blamed_on_the_tools():
-    ctx, events = session(tools=[TOOL])
-    with pytest.raises(ModelRefused, match="wrong key"):
-        ctx.send(ScriptedModel(ModelRefused("wrong key")))
-    assert not [e for e in events if isinstance(e, ToolsWithdrawn)]
 
 
 class Small(ScriptedModel):
@@ -397,15 +372,6 @@ def test_a_prompt_that_nobody_holds_is_told_by_its_parts():
         assert len(ctx.history) == 2
 
 
-def test_a_model_alone_is_not_sent_again_what_it_refused():
-    ctx, _ = session(tokenizer="o200k")
-    ctx.add_message(role="user", content="drawer " * 2_500)
-    own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
-    with pytest.raises(CannotFit):
-        ctx.send(own)
-    assert len(own.contexts) == 1
-
-
 def test_a_server_that_is_still_loading_is_asked_for_its_limits_again():
     class Loading(Small):
         async def limits(self):
@@ -420,15 +386,6 @@ def test_a_server_that_is_still_loading_is_asked_for_its_limits_again():
         ctx.send(model)
     assert [ask.window for ask in model.asks] == [4_096, 2_048, 2_048]
     assert model.asked == 2
-
-
-def test_a_server_that_does_not_know_its_limits_is_used_all_the_same():
-    class Silent(ScriptedModel):
-        async def limits(self):
-            raise ModelFailed("no such page")
-
-    ctx, _ = session()
-    assert ctx.send(Silent("ok")).text == "ok"
 
 
 def test_a_session_without_a_model_of_its_own_says_how_to_give_one():
