@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -72,7 +72,7 @@ class Nursery:
             env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
         )
 
-    def __enter__(self) -> "Nursery":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
