@@ -38,6 +38,25 @@ def test_pins_stay_word_for_word() -> None:
         compress(messages, max_tokens=2_000, pin=[999])
 
 
+def test_what_stands_beside_the_messages_is_counted() -> None:
+    """A system field and tool schemas take room and are never changed (K-3)."""
+    messages = talk(60)
+    tool = {
+        "type": "function",
+        "function": {
+            "name": "look",
+            "description": "Look at the roof.",
+            "parameters": {"type": "object", "properties": {"where": {"type": "string"}}},
+        },
+    }
+    alone = plan(messages, max_tokens=2_000)
+    beside = plan(messages, max_tokens=2_000, system="rule " * 300, tools=[tool] * 10)
+    assert beside.floor["tools"] > alone.floor["tools"] + 200
+    assert beside.floor["system prompt"] >= alone.floor["system prompt"] + 300
+    assert beside.tokens_after <= 2_000
+    assert len(beside.context) < len(alone.context)
+
+
 @pytest.mark.parametrize(
     ("floor", "ways"),
     [
