@@ -148,6 +148,20 @@ def test_words_after_a_half_answered_reply_keep_results_first() -> None:
     assert kinds == ["tool_result", "tool_result", "text"]
 
 
+def test_reasoning_of_the_newest_turn_stays() -> None:
+    """A provider wants the reasoning that led to the newest calls, also beside clipped results."""
+    thought = {"type": "thinking", "thinking": "I look first.", "signature": "sealed"}
+    use = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "word " * 5_000}
+    messages: list[dict[str, object]] = [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": [thought, use]},
+        {"role": "user", "content": [result]},
+    ]
+    out = compress(messages, max_tokens=2_000, tokenizer="o200k")
+    assert [block["type"] for block in out[-2]["content"]] == ["thinking", "tool_use"]
+
+
 def test_a_checkpoint_in_the_history_is_never_clipped() -> None:
     """A clipped checkpoint would no longer be recognized and become a person's words."""
     messages: list[dict[str, object]] = [{"role": "user", "content": "Never push to main."}]
