@@ -28,17 +28,10 @@ CYCLES = "No cycles between siblings"
 # the contract, a module to add to a room, and what it says
 VIOLATIONS = [
     (DOWN, "messages.zz_bad", "import compact.text.zz_room"),
-    (DOWN, "secrets.zz_bad", "import compact.messages.zz_room"),
-    (DOWN, "errors_bad", "a room nobody declared"),
-    (DOWN, "store.zz_bad", "import compact.transcripts.zz_room"),
-    (DOWN, "session.zz_bad", "def f():\n    import compact.integrations.zz_room"),
     (ENGINE, "engine.zz_bad", "import compact.store.zz_room"),
     (ADAPTERS, "telemetry.zz_bad", "from compact.memory import zz_room"),
     (WIRING, "cli.zz_bad", "import compact.models.providers.zz_room"),
-    (WIRING, "session.zz_bad", "import compact.telemetry.zz_room"),
     (PURE, "messages.zz_bad", "import sqlite3"),
-    (PURE, "engine.zz_bad", "from os import path"),
-    (PURE, "text.zz_bad", "import urllib.request"),
     (TESTING, "session.zz_bad", "import compact.testing"),
     (FRONT_DOOR, "messages.zz_bad", "from compact import Something"),
     (CYCLES, "messages.zz_one", "import compact.messages.zz_two"),
@@ -84,13 +77,6 @@ def house(tmp_path_factory):
 def test_the_contracts_hold():
     result = lint(ROOT / "src")
     assert result.returncode == 0, result.stdout[result.stdout.find("Contracts") :]
-
-
-def test_the_contracts_hold_while_rooms_are_missing(tmp_path):
-    (tmp_path / "compact").mkdir()
-    (tmp_path / "compact" / "__init__.py").touch()
-    result = lint(tmp_path)
-    assert result.returncode == 0, result.stdout
 
 
 @pytest.mark.sampled(20)

@@ -7,9 +7,9 @@ import pytest
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Message
 from compact.text.speakers import speaker_of
-from compact.transcripts import reading, table
+from compact.transcripts import reading
 from compact.transcripts.writing import write
-from evals.formats import BENCHMARKS, FORMATS, detect, read
+from evals.formats import BENCHMARKS, detect, read
 from tests.store import making
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "benchmarks"
@@ -46,15 +46,6 @@ def test_each_fixture_has_its_format():
     assert {*found.values(), *REFUSED} == {known.name for known in BENCHMARKS}
 
 
-def test_the_product_knows_no_benchmark():
-    """Importing these readers changes nothing for it: which formats there are is an argument."""
-    assert not {known.name for known in table.FORMATS} & {known.name for known in BENCHMARKS}
-    assert set(FORMATS) == {*table.FORMATS, *BENCHMARKS}
-    assert reading.read(FIXTURES / "swe_agent.traj").format == "guessed"
-    with pytest.raises(InvalidTranscript, match="no format is called 'swe_agent'"):
-        reading.read(FIXTURES / "swe_agent.traj", format="swe_agent")
-
-
 @pytest.mark.parametrize("path", PRODUCT, ids=lambda path: path.name)
 def test_what_the_product_reads_is_read_the_same(path):
     assert detect(path) == making.detect(path)
@@ -62,28 +53,6 @@ def test_what_the_product_reads_is_read_the_same(path):
     ours, products = (each(path, conversation=number) for each in (read, reading.read))
     assert ours.messages
     assert [m.content for m in ours.messages] == [m.content for m in products.messages]
-
-
-@pytest.mark.parametrize("name", FORMAT_OF)
-def test_the_name_of_the_file_says_nothing(name, tmp_path):
-    """C-3: the format is found by content alone."""
-    path = tmp_path / "conversation.bin"
-    path.write_bytes((FIXTURES / name).read_bytes())
-    assert detect(path) == FORMAT_OF[name]
-
-
-@pytest.mark.parametrize("name", FORMAT_OF)
-def test_every_message_has_its_rows_and_an_id_of_its_own(name):
-    transcript = read(FIXTURES / name, conversation=1)
-    ids = [m.id for m in transcript.messages]
-    assert len(ids) == len(set(ids)) > 0
-    assert set(transcript.rows) == set(ids)
-
-
-def test_a_format_can_be_asked_for():
-    data = b'{"messages": [{"role": "user", "content": "hi"}], "instance_id": "x", "info": {}}'
-    assert detect(data) == "mini_swe_agent"
-    assert read(data, format="chat").format == "chat"
 
 
 BROKEN = [
@@ -103,19 +72,6 @@ def test_a_broken_file_is_refused_with_a_reason(data, reason):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "count"), [("tau_bench.json", 3), ("longmemeval.json", 2)])
-def test_one_of_many_conversations_is_chosen_by_number(name, count):
-    path = FIXTURES / name
-    expected = f"holds {count} conversations: choose one with --conversation N, 1 to {count}"
-    with pytest.raises(InvalidTranscript, match=expected):
-        read(path)
-    for number in (0, count + 1, -1):
-        with pytest.raises(InvalidTranscript, match=f"no conversation {number}"):
-            read(path, conversation=number)
-    found = [read(path, conversation=n) for n in range(1, count + 1)]
-    assert {x.conversations for x in found} == {count}
-
-
 # --- the formats ----------------------------------------------------------------------------------
 
 
@@ -132,32 +88,11 @@ def test_only_the_task_of_a_swe_agent_is_a_persons():
     assert results(messages) == [("call_9", "1:import re")]
 
 
-def test_only_the_task_of_a_mini_swe_agent_is_a_persons():
-    transcript = read(FIXTURES / "mini_swe_agent.traj.json")
-    assert [speaker_of(m) for m in transcript.messages] == [
-        "system", "person", "assistant", "observation", "assistant", "observation",
-    ]  # fmt: skip
-    assert transcript.title == "toy__toy-1"
-
-
-def test_a_result_for_several_calls_answers_each():
-    data = b"""{"history": [{"role": "user", "content": "x"},
-        {"role": "tool", "content": "both", "tool_call_ids": ["a", "b"]}]}"""
-    assert results(read(data).messages) == [("a", "both"), ("b", "")]
-
-
 def test_tau2_leaves_the_customers_own_side_out():
     transcript = read(FIXTURES / "tau2_bench.json")
     assert [c[1] for c in calls(transcript.messages)] == ["find_line", "find_plan"]
     assert results(transcript.messages) == [("a1", "line 1"), ("a2", "plan 2")]
     assert transcript.notes == ("2 tool calls and results of the customer's own side",)
-
-
-def test_longmemeval_sessions_come_in_the_order_of_their_dates():
-    transcript = read(FIXTURES / "longmemeval.json", conversation=1)
-    assert [m.text for m in transcript.messages][::2] == ["I live in Bonn.", "I moved to Ulm."]
-    assert transcript.messages[0].timestamp.isoformat() == "2023-07-12T10:14:00+00:00"
-    assert "has_answer" not in (transcript.messages[2].wire or {})
 
 
 # --- writing --------------------------------------------------------------------------------------

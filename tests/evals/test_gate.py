@@ -48,18 +48,3 @@ def test_bad_stories_are_made_of_good_ones(cases: list[gate.Case]):
     found = [gate.tried(cases[0], kind, text, COUNTER) for kind, text in made]
     assert {row.kind for row in found if not row.is_right} <= {"cut off"}
     assert gate.tried(cases[0], gate.GOOD, cases[0].text, COUNTER).accepted
-
-
-def test_what_was_judged_wrongly_is_named():
-    """A refused good story always, a missed bad one where that is asked for."""
-    rows = [
-        gate.Tried("one", "score", "good", False, ("cap",)),
-        gate.Tried("two", "look", "good", True, ()),
-        gate.Tried("one", "score", "a copy", True, ()),
-    ]
-    assert gate.report(rows).splitlines() == [
-        "good                       right: look   1 of   1, score   0 of   1; refused by cap 1",
-        "  one: cap",
-        "a copy                     right: score   0 of   1; refused by nothing",
-    ]
-    assert gate.report(rows, missed=True).endswith("  one: accepted")

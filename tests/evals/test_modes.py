@@ -7,9 +7,8 @@ import pytest
 from compact import plan
 from compact.messages.formats.known import format_named
 from compact.messages.policy import CompactPolicy
-from compact.text.modes import MODES, ModeName
+from compact.text.modes import MODES
 from evals import data, formats, modes
-from evals.modes import Compared, Kept
 from tests import sizes
 from tests.engine import judging
 from tests.engine.judging import Case
@@ -114,36 +113,3 @@ def judged(path, window):
             assert [v for v in case.plan.checkpoint.verdicts if not v.passed] == [], where
             written += 1
     return written
-
-
-# --- the counting itself --------------------------------------------------------------------------
-
-
-def test_what_is_counted_in_a_text():
-    """Distinct names of code, lines of the source only, and words that were said."""
-    text = (
-        "## Now\n- To do: Paint the pier\n\n"
-        "## Story\n- User: We keep `part_one`.\n  Assistant: And part_one of src/a.py.\n"
-        "  Did: `make` failed → ValueError: too small\n\n## Names\npart_two, v1.2.3, --a-flag"
-    )
-    found = modes.kept(text, frozenset(("ValueError: too small", "KeyError: 'x'")))
-    assert (found.names, found.errors, found.said) == (4, 1, 10)
-
-
-def kept(number: int) -> Kept:
-    return Kept(tokens=100 + number, names=number, errors=number, said=number)
-
-
-def test_a_mode_is_compared_session_by_session():
-    """More, as many, less; the ratio of the means; the sessions with less are named."""
-    own: tuple[ModeName, ...] = ("developer", "debugger", "planning")
-    rows = [
-        Compared(f"s{n}", 8_000, {"assistant": kept(4), **dict.fromkeys(own, kept(n))})
-        for n in (3, 4, 8)
-    ]
-    for one in modes.outcomes(rows):
-        assert (one.more, one.same, one.less) == (1, 1, 1)
-        assert one.ratio == pytest.approx(15 / 12)
-        assert one.tokens == pytest.approx(315 / 312)
-    assert "4 → 3  s3" in modes.report(rows, missed=True)
-    assert "4 → 8" not in modes.report(rows, missed=True)

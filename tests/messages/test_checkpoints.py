@@ -66,8 +66,3 @@ def test_the_same_span_and_summary_have_the_same_id():
     other = SPAN.model_copy(update={"last": 41})
     assert made("x").id != made("x", other).id
     assert checkpoint_id(SPAN, ["m2", "m40"], "x") != checkpoint_id(SPAN, ["m2", "n40"], "x")
-
-
-def test_a_text_without_heading_is_its_own_summary():
-    """K-6: nothing is cut from what is not ours."""
-    assert summary_of("[Checkpoint of the army]\nfoo") == "[Checkpoint of the army]\nfoo"

@@ -16,7 +16,7 @@ from compact import ContextManager, compress, plan, wiring
 from compact.engine.history import History
 from compact.errors import CannotFit, InvalidMessage
 from compact.messages.formats.known import format_named, format_of, told_by
-from compact.messages.messages import Message, Thinking
+from compact.messages.messages import Message
 from compact.messages.provider_rules import violations
 from tests import checker, strategies
 from tests.sizes import size
@@ -182,16 +182,6 @@ def test_an_unanswered_call_is_answered_behind_the_results_that_came():
     assert "no result" in done[3]["content"]
     assert done[3].keys() == {"role", "tool_name", "content"}
     assert violations(parsed(done), OLLAMA.rules) == []
-
-
-def test_thinking_and_images_are_known():
-    """C-3: reasoning as such, an image by its size."""
-    (thought, said), picture = (
-        OLLAMA.parse(MESSAGES[3], 0).parts,
-        OLLAMA.parse(MESSAGES[2], 0).parts[1],
-    )
-    assert (thought, said.text) == (Thinking("hm"), "so")  # type: ignore[union-attr]
-    assert (picture.width, picture.height) == (640, 480)  # type: ignore[union-attr]
 
 
 CHAT: list[Dict] = [

@@ -108,11 +108,6 @@ def test_the_message_stays_small_and_cuts_nothing_that_is_open():
     assert text.endswith("59.md")
 
 
-def test_no_active_goal_is_no_message():
-    assert goals_message([Goal(text="x", status="done")], OWN) is None
-    assert open_tasks([Goal(text="x", status="paused", subtasks=(Subtask(text="y"),))]) == ()
-
-
 # --- markers --------------------------------------------------------------------------------------
 
 
@@ -173,18 +168,6 @@ def test_what_is_meant_is_found_by_its_words(known, said, is_same):
     (found,) = progress((goal,), [Subtask(text=said, status="completed")]).goals
     assert (len(found.subtasks) == 1) is is_same
     assert found.subtasks[0].status == ("completed" if is_same else "pending")
-
-
-def test_no_decision_is_swallowed_by_one_of_like_words():
-    """FR-15."""
-    (goal,) = after(
-        "[DECISION] Use Redis for the shared session cache\n"
-        "[DECISION] Use Memcached for the shared session cache"
-    ).goals
-    assert [each.text for each in goal.decisions] == [
-        "Use Redis for the shared session cache",
-        "Use Memcached for the shared session cache",
-    ]
 
 
 @pytest.mark.parametrize("ends", ["GOAL_COMPLETE: Paint it", "GOAL_PAUSE"])
@@ -274,15 +257,6 @@ def test_goals_that_a_model_sets_are_bounded():
     assert goals[0] == ROOF
     assert goals[-1].text == "Run 59 miles"
     assert len(goals) == 1 + MOST_MADE + MOST_ENDED
-
-
-def test_paused_goals_that_a_model_set_are_bounded():
-    """FR-7: nobody can take them up by a marker, so the newest are kept, like those that ended."""
-    goals: tuple[Goal, ...] = ()
-    for i in range(3 * MOST_ENDED):
-        goals = after(f"[GOAL] Run {i} miles\nGOAL_PAUSE", *goals).goals
-    assert len(goals[1:]) <= MOST_ENDED + 1
-    assert goals[-1].text == f"Run {3 * MOST_ENDED - 1} miles"
 
 
 def test_counts_are_bounded():

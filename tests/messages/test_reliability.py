@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.messages.levels import SHARES
-from compact.messages.policy import CompactPolicy
 from compact.messages.reliability import reliability_of, writing_of
 
 FACTORS = [
@@ -70,10 +69,3 @@ def test_a_small_summarizer_is_asked_for_less():
     assert shares[0] == pytest.approx(0.4 * SHARES["detailed"])
     assert shares[-1] == SHARES["detailed"]
     assert [writing_of(n).level for n in (3, 7)] == ["moderate", "detailed"]
-
-
-def test_how_a_model_writes_goes_into_the_policy():
-    """FR-13: the rest of the policy stays."""
-    policy = writing_of(3).applied(CompactPolicy(keep_tool_pairs=9))
-    assert (policy.new_level, policy.level_share) == ("moderate", 0.8)
-    assert policy.keep_tool_pairs == 9

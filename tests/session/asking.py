@@ -1,14 +1,18 @@
-"""Small sessions in either store, to be asked what was said in them."""
+"""Small sessions in either store, what is said in them, and who is waited for."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from compact import ContextManager, SQLiteManager
+from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.protocols import SessionStore
 from compact.store.inmemory import InMemoryStore
+from compact.testing import ScriptedSummarizer
 
 Dict = dict[str, Any]
 STORES = ("in memory", "SQLite")
@@ -34,6 +38,41 @@ def fill(ctx: ContextManager, start: int, stop: int, *, words: int = 10) -> None
     for i in range(start, stop):
         ctx.add_message(role="user", content=f"Question {i}: " + "what of the roof? " * words)
         ctx.add_message(role="assistant", content=f"Answer {i}: " + "it holds. " * 2 * words)
+
+
+def talk(ctx: ContextManager, turns: int, *, words: int = 60) -> None:
+    for i in range(turns):
+        ctx.add_message(role="user", content=f"Question {i}: " + "what of the roof? " * words)
+        ctx.add_message(role="assistant", content=f"Answer {i}: " + "the roof holds. " * words)
+
+
+def of(seen: Iterable[object], *kinds: type) -> list[Any]:
+    """The events of these kinds."""
+    return [event for event in seen if isinstance(event, kinds)]
+
+
+class Clock:
+    """A clock that goes where it is told."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.time += timedelta(milliseconds=1)
+        return self.time
+
+
+class Gate(ScriptedSummarizer):
+    """Waits before it writes until it is let through."""
+
+    def __init__(self, *texts: str | Exception) -> None:
+        super().__init__(*texts)
+        self.entered, self.open = asyncio.Event(), asyncio.Event()
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        self.entered.set()
+        await self.open.wait()
+        return await super().summarize(request)
 
 
 def call(name: str, call_id: str, **arguments: Any) -> Dict:

@@ -1,9 +1,5 @@
-"""A program that works on a session until it is killed, and says what was promised to it.
-
-`python -m tests.session.crash_writer DATABASE LEDGER` imports everything once, then forks a worker
-for each line on its standard input (`SESSION SEED`) and prints the worker's process id. A worker
-appends, compresses, lets checkpoints age and merge, takes snapshots, goes back and branches; after
-each call that returned it writes one JSON line to the ledger. What stands there was promised.
+"""A nursery (`tests.killing`) whose workers work on a session (`SESSION SEED`): they append,
+compress, let checkpoints age and merge, take snapshots, go back and branch.
 
 A line may name a kind of step, too (`SESSION SEED undo`): its worker kills itself as soon as a step
 of that kind is committed, before it can promise it.
@@ -14,16 +10,14 @@ import json
 import os
 import random
 import signal
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from compact import ContextManager, SQLiteManager
 from compact.messages.sessions import Move, Step
+from tests.killing import Ledger, serve
 
 WINDOW = 2_000
-LONGEST_LIFE = 120
-"""Seconds after which a writer ends that nobody has killed: whoever began it is gone."""
 WORDS = ("roof", "beam", "tile", "gutter", "slate", "nail", "ridge", "valley", "truss", "joist")
 TOOLS = ("measure", "order", "survey")
 
@@ -51,16 +45,6 @@ def digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class Ledger:
-    """Lines that outlive their writer: each is one write to a file, no buffer between."""
-
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-    def note(self, **row: object) -> None:
-        os.write(self._file, (json.dumps(row) + "\n").encode())
-
-
 class Deadly(SQLiteManager):
     """A store whose process dies of the first step of a kind, right after it was committed."""
 
@@ -73,10 +57,9 @@ class Deadly(SQLiteManager):
         return move
 
 
-def work(database: str, ledger: Ledger, session: str, seed: int, kind: str = "") -> None:
+def work(database: str, ledger: Ledger, session: str, seed: str, kind: str = "") -> None:
     """Work until killed."""
-    signal.alarm(LONGEST_LIFE)
-    rng = random.Random(seed)
+    rng = random.Random(int(seed))
     store = Deadly(database)
     store.kind = kind
     ctx = ContextManager(window=WINDOW, store=store, session_id=session)
@@ -121,18 +104,6 @@ def go_elsewhere(ctx: ContextManager, rng: random.Random, ledger: Ledger) -> Non
             ledger.note(goals=[g.text for g in ctx.goals])
 
 
-def main() -> None:
-    database, path = sys.argv[1:]
-    ContextManager(window=WINDOW).estimate_tokens("everything is loaded before the first fork")
-    for line in sys.stdin:
-        session, seed, *kind = line.split()
-        child = os.fork()
-        if child == 0:
-            work(database, Ledger(path), session, int(seed), *kind)
-        print(child, flush=True)
-        os.waitpid(child, 0)
-        print("gone", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    ContextManager(window=WINDOW).estimate_tokens("everything is loaded before the first fork")
+    serve(work)

@@ -1,16 +1,9 @@
-"""A program that does to memory whatever can be done to it, until it is killed.
-
-`python -m tests.session.memory_player DATABASE LEDGER` imports everything once, then forks a
-worker for each line on its standard input (a seed) and prints the worker's process id. A worker
-plays random operations and writes a JSON line to the ledger before each and after each: what is
-said to be done was promised, and what was begun has happened wholly or not at all.
+"""A nursery (`tests.killing`) whose workers do to memory whatever can be done to it (a line is a
+seed). A worker writes a line before each operation and after each: what is said to be done was
+promised, and what was begun has happened wholly or not at all.
 """
 
-import json
-import os
 import random
-import signal
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,10 +13,9 @@ from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from compact.store.archives.files import FileStorage
 from compact.store.whole_session import OwnPart, WholeSession
+from tests.killing import Ledger, serve
 
 DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
-LONGEST_LIFE = 120
-"""Seconds after which a worker ends that nobody has killed: whoever began it is gone."""
 MOST = 8
 """Sessions that there are at once."""
 KINDS = ("new", "append", "append", "archive", "archive", "restore", "forget", "age")
@@ -42,15 +34,12 @@ def word_of(name: str) -> str:
 class Worker:
     """Plays, and keeps the ledger."""
 
-    def __init__(self, database: str, ledger: str, seed: int) -> None:
-        self.file = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    def __init__(self, database: str, ledger: Ledger, seed: int) -> None:
+        self.say = ledger.note
         self.rng, self.seed = random.Random(seed), seed
         self.memory = MemoryManager(database, settings=settings_at(database))
         self.copies = FileStorage(Path(database).with_name("copies"))
         self.made = 0
-
-    def say(self, **line: Any) -> None:
-        os.write(self.file, (json.dumps(line) + "\n").encode())
 
     def play(self) -> None:
         """Do one thing."""
@@ -105,10 +94,9 @@ class Worker:
         self.memory.age(DAY + timedelta(days=self.rng.choice((3, 10, 40))))
 
 
-def work(database: str, ledger: str, seed: int) -> None:
+def work(database: str, ledger: Ledger, seed: str) -> None:
     """Play until killed."""
-    signal.alarm(LONGEST_LIFE)
-    worker = Worker(database, ledger, seed)
+    worker = Worker(database, ledger, int(seed))
     try:
         while True:
             worker.play()
@@ -116,17 +104,5 @@ def work(database: str, ledger: str, seed: int) -> None:
         worker.say(error=f"{type(error).__name__}: {error}")
 
 
-def main() -> None:
-    database, ledger = sys.argv[1:]
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            work(database, ledger, int(line))
-            os._exit(0)
-        print(child, flush=True)
-        os.waitpid(child, 0)
-        print("gone", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(work)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import compact
 from compact import CompactError, ContextManager
-from compact.errors import InvalidArgument, InvalidMessage, StoreFailed
+from compact.errors import InvalidArgument, InvalidMessage
 from tests.sizes import size
 
 A = {"role": "user", "content": "Never water the cactus."}
@@ -144,16 +144,6 @@ def test_goals_that_are_no_text_are_refused(goals: list[str]) -> None:
     assert ctx.goals == ()
 
 
-def test_a_file_s_name_is_a_text() -> None:
-    with pytest.raises(StoreFailed, match="is not a file's name"):
-        ContextManager(window=8_192, store="x\ud800")
-
-
-def test_a_file_s_name_may_be_too_long_for_a_file() -> None:
-    with pytest.raises(StoreFailed):
-        compact.SQLiteManager("x" * 400 + ".db")
-
-
 @pytest.mark.parametrize(
     "tool",
     [
@@ -205,8 +195,3 @@ def test_a_tuple_is_read_again_as_it_was_stored(content: Any, tmp_path: Path) ->
             ctx.add_message({"role": "user", "content": content})
             ctx.add_message({"role": "assistant", "content": "Yes."})
         assert store.integrity_check() == []
-
-
-def test_a_list_to_sync_may_hold_any_role() -> None:
-    with pytest.raises(InvalidMessage):
-        ContextManager(window=8_192).sync([{"role": {}, "content": True}])

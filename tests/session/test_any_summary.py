@@ -30,10 +30,9 @@ from tests.session.playing import Player
 from tests.sizes import size
 
 SLOW_INPUT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-quick = settings(max_examples=size(6, 25), deadline=None, suppress_health_check=SLOW_INPUT)
-long = settings(max_examples=size(10, 300), deadline=None, suppress_health_check=SLOW_INPUT)
+many = settings(max_examples=size(16, 325), deadline=None, suppress_health_check=SLOW_INPUT)
 few = settings(max_examples=size(3, 10), deadline=None, suppress_health_check=SLOW_INPUT)
-more = settings(max_examples=size(5, 60), deadline=None, suppress_health_check=SLOW_INPUT)
+some = settings(max_examples=size(8, 70), deadline=None, suppress_health_check=SLOW_INPUT)
 KEY = "ghp_" + "q8Zt4LmW1xRv7KcB2nYs9DfH5jPa3EgU6oTi"
 PASSWORD = "hunter-" + "Zq9vR4tLw2"
 HEADING = "[Checkpoint ck-0123456789ab · messages 1 to 9 · digest 012345678901234]"
@@ -151,8 +150,18 @@ def everywhere(given: Sequence[Any], *, waits: bool = False) -> Any:
 # --- one compression ------------------------------------------------------------------------------
 
 
-def holds(history: strategies.Generated, share: float, given: Sequence[Any]) -> None:
-    """Every judge of compression agrees."""
+@pytest.mark.slow
+@many
+@given(
+    strategies.ordinary(least=6) | strategies.wild(),
+    st.sampled_from((0.1, 0.2, 0.3, 0.5, 0.8)),
+    answers,
+)
+def test_the_invariants_hold_whatever_is_written(
+    history: strategies.Generated, share: float, given: list[Any]
+) -> None:
+    """It fits, groups are whole, what is protected is there word for word, order is kept, twice is
+    once, the history is untouched (NFR-2, K-4, K-6)."""
     untouched = deepcopy(history.messages)
     window = max(300, int(share * checker.prompt_tokens(history.messages)))
     with everywhere(given):
@@ -168,30 +177,6 @@ def holds(history: strategies.Generated, share: float, given: Sequence[Any]) -> 
     assert history.messages == untouched
 
 
-shares = st.sampled_from((0.1, 0.2, 0.3, 0.5, 0.8))
-
-
-@pytest.mark.slow
-@quick
-@given(strategies.ordinary(least=6) | strategies.wild(), shares, answers)
-def test_the_invariants_hold_whatever_is_written(
-    history: strategies.Generated, share: float, given: list[Any]
-) -> None:
-    """It fits, groups are whole, what is protected is there word for word, order is kept, twice is
-    once, the history is untouched (NFR-2, K-4, K-6)."""
-    holds(history, share, given)
-
-
-@pytest.mark.slow
-@long
-@given(strategies.ordinary(least=6) | strategies.wild(), shares, answers)
-def test_the_invariants_hold_for_many(
-    history: strategies.Generated, share: float, given: list[Any]
-) -> None:
-    """The same on many more (NFR-2)."""
-    holds(history, share, given)
-
-
 # --- sessions -------------------------------------------------------------------------------------
 
 
@@ -201,34 +186,21 @@ def stored(kind: str, folder: str) -> SessionStore:
     return InMemoryStore()
 
 
-def plays(seed: int, kind: str, given: Sequence[Any], steps: int) -> None:
-    """A session that does whatever an application may do, judged at every prompt."""
+kinds = st.sampled_from(("in memory", "SQLite"))
+
+
+@pytest.mark.slow
+@some
+@example(2_328, "in memory", [Summary(text="", made_by="")])  # blanks behind a checkpoint
+@given(st.integers(0, 2**20), kinds, answers)
+def test_sessions_hold_whatever_is_written(seed: int, kind: str, given: list[Any]) -> None:
+    """Other windows, forks, undo, pins and goals in between (NFR-2, K-13)."""
     with (
         TemporaryDirectory() as folder,
         closing(stored(kind, folder)) as store,
         everywhere(given),
     ):
-        Player(seed, store).play(steps)
-
-
-kinds = st.sampled_from(("in memory", "SQLite"))
-
-
-@pytest.mark.slow
-@few
-@given(st.integers(0, 2**20), kinds, answers)
-def test_sessions_hold_whatever_is_written(seed: int, kind: str, given: list[Any]) -> None:
-    """Other windows, forks, undo, pins and goals in between (NFR-2, K-13)."""
-    plays(seed, kind, given, 20)
-
-
-@pytest.mark.slow
-@more
-@example(2_328, "in memory", [Summary(text="", made_by="")])  # blanks behind a checkpoint
-@given(st.integers(0, 2**20), kinds, answers)
-def test_many_sessions_hold(seed: int, kind: str, given: list[Any]) -> None:
-    """The same on many more, and longer ones (NFR-2, K-13)."""
-    plays(seed, kind, given, 40)
+        Player(seed, store).play(40)
 
 
 def confided(ctx: ContextManager) -> None:

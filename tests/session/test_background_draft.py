@@ -12,11 +12,11 @@ import pytest
 from compact import CompactPolicy, ContextManager
 from compact.engine.gate import rules
 from compact.engine.gate.rules import Judged
-from compact.errors import ModelUnavailable
 from compact.messages.checkpoints import Summary
 from compact.messages.events import Committed, DraftMade, Event, TriggerDecision
 from compact.store.sqlite.store import SQLiteManager
 from compact.testing import ScriptedModel
+from tests.session.asking import of
 
 WINDOW = 8_192
 PATIENCE = 30.0
@@ -85,10 +85,6 @@ def until(condition, seconds=PATIENCE):
         time.sleep(0.002)
 
 
-def kinds(events, kind):
-    return [event for event in events if isinstance(event, kind)]
-
-
 def test_what_is_due_after_an_answer_is_drafted_while_it_is_read():
     """(FR-2, FR-9) An answer may pass the trigger at one go; the next turn waits for nobody."""
     events: list[Event] = []
@@ -99,7 +95,7 @@ def test_what_is_due_after_an_answer_is_drafted_while_it_is_read():
         ctx.send(ScriptedModel(WORDS * 150, "Yes."))
         assert slow.began.wait(PATIENCE)
         slow.go_on.set()
-        until(lambda: kinds(events, DraftMade))
+        until(lambda: of(events, DraftMade))
         slow.go_on.clear()  # whoever asked for a summary now would wait for ever
         ctx.add_message(role="user", content="And then?")
         ctx.send(ScriptedModel("Nothing."))
@@ -132,14 +128,14 @@ def test_a_draft_is_swapped_in_at_the_trigger_and_nobody_waits():
         ctx.add_message(role="user", content="I go on while you write.")
         assert len(ctx.get_context_for_model()) == len(before) + 1
         slow.go_on.set()
-        until(lambda: kinds(events, DraftMade))
+        until(lambda: of(events, DraftMade))
         assert ctx.checkpoints == ()
         grow(ctx, 0.72)
         slow.go_on.clear()  # whoever asked for a summary now would wait for ever
         ctx.get_context_for_model()
         assert [c.made_by for c in ctx.checkpoints] == ["slow"]
         assert slow.requests == 1
-        assert kinds(events, TriggerDecision)[-2].reason == "above the trigger, drafted ahead"
+        assert of(events, TriggerDecision)[-2].reason == "above the trigger, drafted ahead"
         assert ctx.history[-1].text in ctx.get_context_for_model()[-1]["content"]
         slow.go_on.set()
 
@@ -174,8 +170,8 @@ def test_a_draft_is_void_when_what_it_stands_on_has_changed(change):
         ctx.get_context_for_model()  # something to undo
         grow(ctx, 0.62)
         ctx.get_context_for_model()
-        until(lambda: kinds(events, DraftMade))
-        before = len(kinds(events, Committed))
+        until(lambda: of(events, DraftMade))
+        before = len(of(events, Committed))
         if change == "pin":
             ctx.pin(ctx.history[2])
         elif change == "goals":
@@ -185,18 +181,10 @@ def test_a_draft_is_void_when_what_it_stands_on_has_changed(change):
         grow(ctx, 0.72)
         asked = slow.requests
         ctx.get_context_for_model()
-        if len(kinds(events, Committed)) > before:
+        if len(of(events, Committed)) > before:
             assert slow.requests > asked, "the void draft was put in force"
         if change == "goals":
             assert "Count the drawers" in str(ctx.get_context_for_model())
-
-
-def test_extractive_summaries_are_not_drafted():
-    events: list[Event] = []
-    with session(None, events) as ctx:
-        grow(ctx, 0.65)
-        ctx.get_context_for_model()
-        assert not kinds(events, DraftMade)
 
 
 def test_drafting_can_be_turned_off():
@@ -206,34 +194,6 @@ def test_drafting_can_be_turned_off():
         grow(ctx, 0.68)
         ctx.get_context_for_model()
         assert not slow.began.wait(0.05)
-
-
-def test_a_draft_that_fails_leaves_the_turn_alone_and_is_not_tried_at_every_turn():
-    """(FR-6) The gate's stand-in comes in its place; the summarizer is not asked in a storm."""
-    events: list[Event] = []
-    slow = Slow()
-    slow.error = ModelUnavailable("down")
-    slow.go_on.set()
-    with session(slow, events) as ctx:
-        grow(ctx, 0.61)
-        for _ in range(5):
-            ctx.get_context_for_model()
-        until(lambda: kinds(events, DraftMade))
-        assert slow.requests == 1
-        grow(ctx, 0.72)
-        ctx.get_context_for_model()
-        assert [c.made_by for c in ctx.checkpoints] == ["extractive"]
-
-
-def test_a_summarizer_that_hangs_is_cut_off():
-    """(FR-6) And the turn is served by the extractive summary."""
-    events: list[Event] = []
-    slow = Slow()
-    with session(slow, events, summary_seconds=0.02) as ctx:
-        grow(ctx, 0.75)
-        ctx.get_context_for_model()
-        assert [c.made_by for c in ctx.checkpoints] == ["extractive"]
-        assert "0.02 seconds" in str(ctx.checkpoints[0].verdicts)
 
 
 @pytest.mark.slow
@@ -306,11 +266,11 @@ def test_a_void_draft_keeps_nobody_from_another_one():
     ctx = session(slow, events)
     grow(ctx, 0.62)
     ctx.get_context_for_model()
-    until(lambda: kinds(events, DraftMade))
+    until(lambda: of(events, DraftMade))
     ctx.set_goals(["Count the drawers."])
     grow(ctx, 0.68)
     # Asked until it comes: the writer says that it is done a moment before it is free again.
-    until(lambda: ctx.get_context_for_model() and len(kinds(events, DraftMade)) == 2)
+    until(lambda: ctx.get_context_for_model() and len(of(events, DraftMade)) == 2)
     grow(ctx, 0.72)
     ctx.get_context_for_model()
     assert ctx.compressions == 1
@@ -347,7 +307,7 @@ def test_a_fork_does_not_wait_for_the_draft_of_its_parent(tmp_path):
                 os._exit(0 if done == 1 else 1)
         assert os.waitpid(child, 0)[1] == 0
         slow.go_on.set()
-        until(lambda: kinds(events, DraftMade))
+        until(lambda: of(events, DraftMade))
         ctx.get_context_for_model()
         assert ctx.compressions == 1
-        assert not kinds(events, Committed)
+        assert not of(events, Committed)

@@ -23,10 +23,6 @@ async def waits() -> str:
     return threading.current_thread().name
 
 
-async def fails() -> None:
-    raise LookupError("inside")
-
-
 def test_what_does_not_wait_runs_in_this_thread():
     """FR-5: without any loop, and inside a running one too."""
     assert running.run(at_once(), waits=False, instead="x") == 7
@@ -37,13 +33,6 @@ def test_what_does_not_wait_runs_in_this_thread():
     assert asyncio.run(inside()) == 7
 
 
-def test_what_waits_runs_on_the_one_background_loop():
-    """FR-5: the same for every caller."""
-    assert running.run(waits(), waits=True, instead="x") == "compact-loop"
-    assert running.run(waits(), waits=True, instead="x") == "compact-loop"
-    assert sum(t.name == "compact-loop" for t in threading.enumerate()) == 1
-
-
 def test_inside_a_running_loop_the_async_form_is_named():
     """FR-5: rather than to block the loop."""
 
@@ -52,13 +41,6 @@ def test_inside_a_running_loop_the_async_form_is_named():
 
     with pytest.raises(BlockingCallInLoop, match=r"await acompress\(…\)"):
         asyncio.run(inside())
-
-
-@pytest.mark.parametrize("waiting", [False, True])
-def test_errors_come_through(waiting):
-    """FR-6: as they were raised."""
-    with pytest.raises(LookupError, match="inside"):
-        running.run(fails(), waits=waiting, instead="x")
 
 
 def test_a_summarizer_that_waits_unannounced_is_told():

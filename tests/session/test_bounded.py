@@ -345,11 +345,10 @@ REAL = {
 """Wire format → folders of real sessions."""
 MOST_NOTES = 8_000
 """Kilobytes that the notes of a session may take, however long it is."""
-HELD = ("held kB", "resident MB")
 ASKED = ("tokens", "file B/message", "store calls", "entries read")
-"""They follow the turns as well: of few compressions they are compared over the same turns only."""
-SPACE = (*HELD, *ASKED)
-TENTH = sizes.size(10, 100)
+"""They follow the turns as well: in the long run they are compared over the same turns, too."""
+SPACE = ("held kB", "resident MB", *ASKED)
+TENTH = 100
 """A tenth of the compressions of the long run."""
 TIME = ("ordinary ms", "compressing ms")
 
@@ -367,13 +366,12 @@ def test_sixty_compressions_cost_what_the_first_ones_did(tmp_path, capsys):
     assert parts[-1]["notes kB"] < MOST_NOTES
 
 
+@sizes.at_night
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("wire", REAL)
 def test_a_thousand_compressions_cost_what_the_first_ones_did(wire, tmp_path, capsys):
-    """FR-1, NFR-1: real turns; the last tenth of the compressions beside the second one. By day
-    there are a hundred, a thousand at night.
-    """
+    """FR-1, NFR-1: real turns; the last tenth of the compressions beside the second one."""
     if NAMED is None and not FOLDER.is_dir():
         pytest.skip("no real conversations here: set COMPACT_DATA to their folder")
     messages = openings(REAL[wire], 40)
@@ -389,11 +387,9 @@ def test_a_thousand_compressions_cost_what_the_first_ones_did(wire, tmp_path, ca
     with capsys.disabled():
         print(f"\n{wire}, medians of each tenth\n{told(parts)}")
         print(f"the second tenth again, beside the last\n{told(beside)}")
-    assert grown(parts, SPACE if sizes.NIGHT is not None else HELD) == []
+    assert grown(parts, SPACE) == []
     assert parts[-1]["notes kB"] < MOST_NOTES
-    # A session of a hundred compressions has not filled its caps: its checkpoint still grows.
-    full = sizes.NIGHT is not None
-    assert grown([{}, *beside], (*ASKED, *TIME) if full else ASKED[1:]) == []
+    assert grown([{}, *beside], (*ASKED, *TIME)) == []
 
 
 def last_tenth_beside_second(young: Endless, old: Endless, steps: Iterator[Step]) -> None:

@@ -1,10 +1,6 @@
 """The circuit breaker: who fails again and again is left alone, and nobody else (FR-6)."""
 
-import asyncio
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from datetime import timedelta
 
 import pytest
 
@@ -18,27 +14,7 @@ from compact.session.views import breaker
 from compact.store.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker
-
-
-def fill(ctx: ContextManager, turns: int, *, words: int = 60) -> None:
-    for i in range(turns):
-        ctx.add_message(role="user", content=f"Question {i}: " + "what of the roof? " * words)
-        ctx.add_message(role="assistant", content=f"Answer {i}: " + "the roof holds. " * words)
-
-
-def of_kind(seen: Sequence[object], kind: type) -> list[Any]:
-    return [event for event in seen if isinstance(event, kind)]
-
-
-class Clock:
-    """A clock that goes where it is told."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 5, 1, 12, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.time += timedelta(milliseconds=1)
-        return self.time
+from tests.session.asking import Clock, of, talk
 
 
 def test_a_summarizer_that_fails_again_and_again_is_left_alone() -> None:
@@ -53,25 +29,25 @@ def test_a_summarizer_that_fails_again_and_again_is_left_alone() -> None:
         )
 
     def turn(ctx: ContextManager) -> int:
-        before, pruned = len(failing.requests), len(of_kind(seen, PrunedMessages))
-        while len(of_kind(seen, PrunedMessages)) == pruned:
-            fill(ctx, 3, words=25)
+        before, pruned = len(failing.requests), len(of(seen, PrunedMessages))
+        while len(of(seen, PrunedMessages)) == pruned:
+            talk(ctx, 3, words=25)
             assert checker.prompt_tokens(ctx.get_context_for_model()) <= ctx.window.usable
         return len(failing.requests) - before
 
     with clock_and_ids.using(clock=clock):
         ctx = opened()
-        while not of_kind(seen, BreakerOpened):
+        while not of(seen, BreakerOpened):
             assert turn(ctx) == 1
-        assert of_kind(seen, BreakerOpened)[0].failures == 1
-        assert of_kind(seen, SummaryReplaced)
+        assert of(seen, BreakerOpened)[0].failures == 1
+        assert of(seen, SummaryReplaced)
         assert turn(ctx) == 0
         ctx = opened()
         assert turn(ctx) == 0
         clock.time += breaker.FIRST_PAUSE
         assert turn(ctx) == 1, "after the pause it is asked once more"
         assert turn(ctx) == 0, "it failed again: a longer pause"
-        until = of_kind(seen, BreakerOpened)[-1].until
+        until = of(seen, BreakerOpened)[-1].until
         assert until - clock.time > breaker.FIRST_PAUSE
 
 
@@ -81,12 +57,12 @@ def test_a_summarizer_that_recovers_is_asked_again() -> None:
     with clock_and_ids.using(clock=clock):
         ctx = ContextManager(window=4_096, summarizer=script)
         while not ctx._session.breaker.is_open:
-            fill(ctx, 9, words=25)
+            talk(ctx, 9, words=25)
             ctx.get_context_for_model()
         clock.time += breaker.FIRST_PAUSE
         script.error, calls = None, script.calls
         while script.calls == calls:
-            fill(ctx, 9, words=25)
+            talk(ctx, 9, words=25)
             ctx.get_context_for_model()
         assert ctx._session.breaker.failures == 0
         assert not ctx._session.breaker.is_open
@@ -98,33 +74,15 @@ def test_a_clock_that_goes_backwards_keeps_no_breaker_open_for_ever() -> None:
     with clock_and_ids.using(clock=clock):
         ctx = ContextManager(window=4_096, summarizer=failing)
         while not ctx._session.breaker.is_open:
-            fill(ctx, 9, words=25)
+            talk(ctx, 9, words=25)
             ctx.get_context_for_model()
         clock.time -= timedelta(days=400)
         calls = len(failing.requests)
         while len(failing.requests) == calls:
-            fill(ctx, 9, words=25)
+            talk(ctx, 9, words=25)
             ctx.get_context_for_model()
         clock.time -= timedelta(minutes=30)
         assert ctx._session.breaker.is_open
-
-
-@pytest.mark.slow
-def test_the_breaker_outlives_the_process(tmp_path: Path) -> None:
-    """It is a note of the session, in the file, under the summarizer's name (FR-6)."""
-    failing = ScriptedSummarizer(ConnectionError("down"))
-    with ContextManager(
-        window=4_096, store=tmp_path / "a.db", session_id="s", summarizer=failing
-    ) as ctx:
-        while not ctx._session.breaker.is_open:
-            fill(ctx, 9, words=25)
-            ctx.get_context_for_model()
-    with ContextManager(
-        window=4_096, store=tmp_path / "a.db", session_id="s", summarizer=failing
-    ) as again:
-        assert again._session.breaker.is_open
-    with ContextManager(window=4_096, store=tmp_path / "a.db", session_id="s") as other:
-        assert not other._session.breaker.is_open, "the extractive one did not fail"
 
 
 class Named:
@@ -155,7 +113,7 @@ def test_another_summarizer_is_asked_at_once() -> None:
         ctx = ContextManager(window=4_096, store=store, session_id="s", summarizer=summarizer)
         before = ctx.compressions
         while ctx.compressions < before + 4:
-            fill(ctx, 3, words=25)
+            talk(ctx, 3, words=25)
             ctx.get_context_for_model()
         return ctx
 
@@ -167,40 +125,3 @@ def test_another_summarizer_is_asked_at_once() -> None:
     calls = failing.calls
     assert compressed(failing)._session.breaker.is_open
     assert failing.calls == calls
-
-
-def test_a_summarizer_that_never_waits_rests_too() -> None:
-    """What failed is left alone, whatever it says of waiting (FR-6)."""
-    seen: list[object] = []
-    failing = Named("fails", ConnectionError("down"))
-    ctx = ContextManager(window=4_096, summarizer=failing, on_event=seen.append)
-    while not of_kind(seen, BreakerOpened):
-        fill(ctx, 3, words=25)
-        ctx.get_context_for_model()
-    calls, before = failing.calls, ctx.compressions
-    while ctx.compressions < before + 3:
-        fill(ctx, 3, words=25)
-        ctx.get_context_for_model()
-    assert failing.calls == calls
-    assert len(of_kind(seen, BreakerOpened)) == 1
-
-
-def test_a_compression_that_asks_for_nothing_forgives_nothing() -> None:
-    """Only a summary that was written proves that a summarizer works again (FR-6)."""
-    failing = Named("fails", ConnectionError("down"))
-    ctx = ContextManager(window=4_096, summarizer=failing)
-    fill(ctx, 1, words=5)
-    ctx._session.breaker.failed()
-    asyncio.run(ctx._session.view.propose(ctx.window.usable, ctx._session.view.tokens_now))
-    assert failing.calls == 0
-    assert ctx._session.breaker.failures == 1
-
-
-def test_the_extractive_summarizer_never_rests() -> None:
-    """Nothing could take its place (FR-6)."""
-    seen: list[object] = []
-    ctx = ContextManager(window=4_096, on_event=seen.append)
-    for _ in range(2 * breaker.MOST_FAILURES):
-        ctx._session.breaker.failed()
-    assert not ctx._session.breaker.is_open
-    assert of_kind(seen, BreakerOpened) == []

@@ -11,7 +11,7 @@ import pytest
 
 from compact import CompactConfig, CompactManager, ContextManager, InvalidArgument, Message
 from compact.engine import pipeline
-from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, StoreFailed
+from compact.errors import BlockingCallInLoop, InvalidMessage, StoreFailed
 from compact.messages.events import BranchTaken, ErrorRaised, Event, TriggerDecision
 from compact.messages.formats.known import FORMATS, format_named
 from compact.session import compact_manager, resent_list
@@ -121,17 +121,6 @@ def test_what_is_sent_beside_the_messages_counts() -> None:
             manager.preflight("s", messages, tools=[{"function": 7}])
 
 
-def test_another_model_gets_a_prompt_for_its_own_window() -> None:
-    """C-9: the same session, for two models."""
-    config = CompactConfig(model="gpt-4o")
-    with CompactManager(config) as manager:
-        messages = talk(0, 120)
-        assert manager.preflight("s", messages) == messages
-        small = manager.preflight("s", messages, model="gpt-4")
-        assert checker.prompt_tokens(small) < 8_192
-        assert manager.preflight("s", messages) == messages
-
-
 def test_a_session_that_was_opened_without_a_model_is_for_the_first_that_it_is_used_with() -> None:
     """C-9: compressing by hand is for that model's window too."""
     with CompactManager() as manager:
@@ -212,17 +201,6 @@ def test_a_session_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert manager.preflight("s", talk(0, 61))[:-2] == sent
 
 
-def test_a_summarizer_that_fails_fails_no_call() -> None:
-    """K-6: the extract stands in, an event says so."""
-    seen: list[Event] = []
-    broken = ScriptedSummarizer(*[RuntimeError("no model today")] * 9)
-    with CompactManager(CONFIG, summarizer=broken, on_event=seen.append) as manager:
-        for stop in range(10, 60, 5):
-            sent = manager.preflight("s", talk(0, stop))
-            assert checker.prompt_tokens(sent) <= WINDOW
-    assert any("no model today" in str(event) for event in seen)
-
-
 class Full(InMemoryStore):
     """A store that takes nothing more."""
 
@@ -294,18 +272,6 @@ def test_only_so_many_sessions_stay_open(monkeypatch: pytest.MonkeyPatch) -> Non
             manager.session("")
 
 
-def test_scopes_stay_apart() -> None:
-    """S-5."""
-    store = InMemoryStore()
-    with CompactManager(CONFIG, store=store, scope="one") as manager:
-        manager.preflight("s", talk(0, 2))
-    with (
-        CompactManager(CONFIG, store=store, scope="two") as other,
-        pytest.raises(InvalidConfig, match="does not belong to 'two'"),
-    ):
-        other.preflight("s", talk(0, 2))
-
-
 def test_async_callers() -> None:
     """Many sessions at once; where a summarizer waits, the blocking form names the other one."""
 
@@ -325,14 +291,6 @@ def test_async_callers() -> None:
 
     with CompactManager(CONFIG, summarizer=ScriptedSummarizer("x")) as manager:
         asyncio.run(blocking(manager))
-
-
-def test_it_opens_what_a_context_manager_has_made() -> None:
-    store = InMemoryStore()
-    ContextManager(store=store, session_id="s", window=WINDOW).add_messages(talk(0, 3))
-    with CompactManager(CONFIG, store=store) as manager:
-        assert manager.preflight("s", talk(0, 4)) == talk(0, 4)
-        assert len(manager.session("s").history) == 8
 
 
 def test_calls_at_once_get_each_their_own_list() -> None:

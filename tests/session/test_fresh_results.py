@@ -60,11 +60,6 @@ def test_they_share_all_the_room_there_is(format: str, messages: list[Dict]) -> 
     assert max(map(len, texts)) < 1.3 * min(map(len, texts))
 
 
-def test_in_one_call_they_share_the_ceiling() -> None:
-    texts = shown(compress(in_chat(), max_tokens=3_000))
-    assert max(map(len, texts)) < 1.3 * min(map(len, texts))
-
-
 def test_a_short_one_stays_whole_beside_long_ones() -> None:
     messages = in_chat()
     messages[3]["content"] = "nothing there"

@@ -1,10 +1,7 @@
 """Goals of a session: in every prompt word for word, brought on by a model (FR-7, FR-15)."""
 
-import random
-
 import pytest
 
-from compact import ContextManager, SQLiteManager
 from compact.errors import StoreFailed, Superseded
 from compact.messages.events import ErrorRaised, Event, GoalsChanged
 from compact.messages.goals import MODELS, Goal
@@ -18,21 +15,6 @@ from compact.text.prompts import PromptParts, how_to_mark
 from tests import checker, sizes
 from tests.session.asking import call, fill, result, session
 
-GOALS = (
-    "Mend the roof of house 7 before week 42; spend at most 3,100 €.",
-    "Keep `src/harbour/log.py` complete:\nno ship may be missing.",
-    "Répondre en français — 必须保留原文。",
-)
-
-
-@pytest.fixture(params=("in memory", "SQLite"))
-def store(request, tmp_path):
-    if request.param == "in memory":
-        yield InMemoryStore()
-        return
-    with SQLiteManager(tmp_path / "sessions.db", durability="normal") as opened:
-        yield opened
-
 
 def said(ctx, text):
     ctx.add_message(role="assistant", content=text)
@@ -45,39 +27,6 @@ def texts(ctx):
 
 def statuses(ctx, number=0):
     return {task.text: task.status for task in ctx.goals[number].subtasks}
-
-
-# --- in every prompt ------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wire", ["chat_completions", "anthropic"])
-def test_three_goals_are_in_every_prompt_over_fifty_compressions(tmp_path, wire):
-    """FR-7, FR-15: word for word, once, whatever is compressed; a real file, opened again."""
-    r = random.Random(7)
-    with SQLiteManager(tmp_path / "sessions.db", durability="normal") as store:
-        options = {"format": wire} | ({} if wire == "anthropic" else {"tokenizer": "o200k"})
-        ctx = ContextManager(window=2_048, store=store, session_id="s", **options)
-        ctx.set_goals(GOALS)
-        turn = tasks = 0
-        while ctx.compressions < 50:
-            turn += 1
-            ctx.add_message(role="user", content=f"Turn {turn}: " + "what of the roof? " * 20)
-            marked = ""
-            if turn % 5 == 0 and tasks < 12:
-                tasks += 1
-                marked = f"\n[CHECKPOINT] Slate row {tasks} - {r.choice(('COMPLETED', 'PENDING'))}"
-            said(ctx, "It holds. " * r.randint(10, 60) + marked)
-            shown = texts(ctx)
-            for goal in GOALS:
-                assert sum(f"- {goal}" in text for text in shown) == 1, (turn, goal)
-            if turn % 50 == 0:
-                ctx = ContextManager(window=2_048, store=store, session_id="s", **options)
-        assert tasks == 12
-        assert len(ctx.goals[-1].subtasks) == 12
-        preface = next(text for text in texts(ctx) if text.startswith("[Goals"))
-        for task, status in statuses(ctx, -1).items():
-            assert (f"  - to do: {task}" in preface.split("\n")) == (status == "pending")
 
 
 # --- what a model says ----------------------------------------------------------------------------
@@ -176,15 +125,6 @@ def test_markers_come_through_sync_once(store: SessionStore):
     assert len(ctx.branches()) == 1
 
 
-def test_goals_that_a_model_sets_stand_in_prompts_too(store: SessionStore):
-    ctx = session(store, window=2_048)
-    said(ctx, "[GOAL] Learn to sail")
-    fill(ctx, 0, 60)
-    ctx.get_context_for_model()
-    assert ctx.compressions
-    assert sum(f"- {MODELS}Learn to sail" in text for text in texts(ctx)) == 1
-
-
 def test_a_prompt_keeps_its_bytes_until_it_is_compressed(store: SessionStore):
     """FR-7, C-9: a marker re-words nothing that was sent before; the next compression shows what
     was reached.
@@ -224,21 +164,6 @@ def test_what_was_shown_is_what_context_at_shows(store: SessionStore):
     assert ctx.compressions > 1
     for at, text in seen.items():
         assert ctx.context_at(at).render_text() == text
-
-
-def test_branch_and_undo_take_progress_along(store: SessionStore):
-    """FR-1, FR-7: progress has a position as goals have."""
-    ctx = session(store)
-    ctx.set_goals(["Mend the roof."])
-    said(ctx, "[CHECKPOINT] Sweep - COMPLETED")
-    at = len(ctx.history)
-    said(ctx, "[CHECKPOINT] Wash - COMPLETED")
-    ctx.branch(at=at)
-    assert statuses(ctx) == {"Sweep": "completed"}
-    said(ctx, "[CHECKPOINT] Paint")
-    assert statuses(ctx) == {"Sweep": "completed", "Paint": "pending"}
-    ctx.undo()
-    assert statuses(ctx) == {"Sweep": "completed", "Wash": "completed"}
 
 
 BATCH = [
@@ -316,19 +241,6 @@ def test_a_model_cannot_fill_the_window_with_goals(store: SessionStore):
     assert 0 < len(ctx.goals[0].subtasks) < 20
     said(ctx, f"[CHECKPOINT] {ctx.goals[0].subtasks[0].text} - COMPLETED")
     assert ctx.goals[0].subtasks[0].status == "completed"
-
-
-@pytest.mark.slow
-def test_entries_of_progress_are_bounded(store: SessionStore):
-    """NFR-1: a session of a thousand markers reads no more than one of a hundred."""
-    ctx = session(store)
-    ctx.set_goals(["Mend the roof."])
-    for i in range(3 * MOST_TRACKED):
-        said(ctx, f"[NEXT] Step {i}")
-    assert len(store.changes("s")) <= MOST_TRACKED + 1  # one set
-    assert ctx.goals[0].next_steps == (f"Step {3 * MOST_TRACKED - 1}",)
-    ctx.set_goals([*ctx.goals, "Sleep."])
-    assert [goal.text for goal in session(store).goals] == ["Mend the roof.", "Sleep."]
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,11 @@ from compact.messages.goals import Goal, Subtask
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
 from compact.session.intake import goals_by, track
-from tests.session.asking import STORES, opened, session
+from tests.session.asking import session
 from tests.sizes import size
 
 STEPS = size(20, 50)
 TOLD = [f"[CHECKPOINT] Slate row {i} - COMPLETED" for i in range(2 * STEPS)]
-
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
-    with opened(request.param, tmp_path) as kept:
-        yield kept
 
 
 def set_goal(store: SessionStore) -> None:

@@ -4,13 +4,6 @@ Every message that was promised is there, byte for byte and in order; what is in
 in force before the last call or after it; the file is sound.
 """
 
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -20,98 +13,49 @@ import pytest
 from compact import ContextManager, SQLiteManager
 from compact.messages.formats.known import format_named
 from compact.messages.provider_rules import violations
+from tests.killing import Nursery, forking
 from tests.session.crash_writer import WINDOW, digest
 from tests.sizes import seed, size
 
-ROOT = Path(__file__).resolve().parents[2]
 KILLS = size(50, 300)
 MOST_LINES = 90
 """So many promises a writer gives at most before it is killed: about two to a turn."""
 MOST_MOVES = 1_000
 """Moves among which the compression is looked for that an undo took back."""
-PATIENCE = 60
-"""Seconds after which a writer hangs, on a machine that is busy with others."""
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the writer forks")
+pytestmark = forking
 
 
-class Crashes:
-    """A nursery of writers, the database they write to, and what they were promised."""
+class Crashes(Nursery):
+    """Writers of sessions, and what they were promised."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        self.database = folder / "sessions.db"
-        self.ledger = folder / "ledger.jsonl"
-        self.ledger.touch()
-        self.rng = random.Random(number)
-        self.promised: dict[str, dict[int, str]] = defaultdict(dict)
+        super().__init__("tests.session.crash_writer", folder, number)
+        self.kept: dict[str, dict[int, str]] = defaultdict(dict)
         """Branch → position → digest of the message that was promised to be there."""
-        self.prompts: dict[tuple[str, int], str] = {}
         self.snapshots: set[str] = set()
         self.compressions = self.undone = 0
-        self._read = 0
-        command = [sys.executable, "-m", "tests.session.crash_writer"]
-        self._nursery = subprocess.Popen(
-            [*command, str(self.database), str(self.ledger)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-        )
-
-    def close(self) -> None:
-        self._nursery.communicate(timeout=60)
 
     def let_die(self, session: str, kind: str) -> None:
         """Let a writer work until it has committed a step of that kind: it dies of it."""
-        assert self._nursery.stdin is not None
-        assert self._nursery.stdout is not None
-        self._nursery.stdin.write(f"{session} {self.rng.getrandbits(30)} {kind}\n")
-        self._nursery.stdin.flush()
-        int(self._nursery.stdout.readline())
-        assert self._nursery.stdout.readline() == "gone\n"
+        self.run(session, self.rng.getrandbits(30), kind)
 
     def kill_one(self, session: str) -> None:
-        """Let a writer work until it has given some promises, and kill it in what it does next.
+        """Kill a writer at a random instant."""
+        number, lines = self.rng.getrandbits(30), self.rng.randint(1, MOST_LINES)
+        self.run(session, number, lines=lines, pause=0.01)
 
-        How far it comes is counted in its promises, so that a busy machine changes nothing.
-        """
-        assert self._nursery.stdin is not None
-        assert self._nursery.stdout is not None
-        before = self.ledger.stat().st_size
-        self._nursery.stdin.write(f"{session} {self.rng.getrandbits(30)}\n")
-        self._nursery.stdin.flush()
-        writer = int(self._nursery.stdout.readline())
-        lines, patience = self.rng.randint(1, MOST_LINES), time.monotonic() + PATIENCE
-        while self.lines_after(before) < lines:
-            assert time.monotonic() < patience, "the writer hangs"
-            time.sleep(0.001)
-        time.sleep(self.rng.random() * 0.01)
-        os.kill(writer, signal.SIGKILL)
-        assert self._nursery.stdout.readline() == "gone\n"
-
-    def lines_after(self, position: int) -> int:
-        """How many lines the ledger has that end after a position."""
-        with self.ledger.open("rb") as file:
-            file.seek(position)
-            return file.read().count(b"\n")
-
-    def read_ledger(self) -> list[dict[str, Any]]:
-        """What was promised since the last time; a line that was cut off was not."""
-        data = self.ledger.read_bytes()[self._read :]
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read += len(data)
-        rows = [json.loads(line) for line in whole.splitlines()]
+    def promised(self) -> list[dict[str, Any]]:
+        rows = super().promised()
         for row in rows:
-            if "new" in row:
-                for offset, one in enumerate(row["new"]):
-                    self.promised[row["branch"]][row["at"] + offset] = one
+            for offset, one in enumerate(row.get("new", ())):
+                self.kept[row["branch"]][row["at"] + offset] = one
             if "snapshot" in row:
                 self.snapshots.add(row["snapshot"])
         return rows
 
     def check(self, session: str, *, whole: bool) -> None:
         """Hold the store to everything that was promised."""
-        rows = self.read_ledger()
+        rows = self.promised()
         with SQLiteManager(self.database) as store:
             for branch in store.branches(session) if whole else ():
                 self.check_branch(store, branch.id)
@@ -132,7 +76,7 @@ class Crashes:
         if own.messages > own.fork:
             last = entries[-1].message
             assert not last.tool_calls, f"{branch_id} has half of what was appended at once"
-        for position, one in self.promised[branch_id].items():
+        for position, one in self.kept[branch_id].items():
             assert position < len(found), f"{branch_id} lost what was at {position}"
             assert found[position] == one, f"{branch_id} changed what was at {position}"
 
@@ -175,14 +119,11 @@ class Crashes:
 
 
 def torture(folder: Path, kills: int, number: int) -> Crashes:
-    crashes = Crashes(folder, number)
-    try:
+    with Crashes(folder, number) as crashes:
         for kill in range(kills):
             session = f"roof-{kill // 100}"
             crashes.kill_one(session)
             crashes.check(session, whole=kill % 10 == 9 or kill == kills - 1)
-    finally:
-        crashes.close()
     return crashes
 
 
@@ -190,7 +131,7 @@ def torture(folder: Path, kills: int, number: int) -> Crashes:
 def test_a_killed_writer_breaks_no_promise(tmp_path: Path) -> None:
     """Twenty kills at random instants; more behind the marker, three hundred at night."""
     crashes = torture(tmp_path, 20, 7)
-    assert sum(map(len, crashes.promised.values())) > 100
+    assert sum(map(len, crashes.kept.values())) > 100
     assert crashes.compressions > 10, "checkpoints had time to age and merge"
 
 
@@ -200,27 +141,21 @@ def test_a_step_that_nobody_lived_to_promise_is_whole(tmp_path: Path, kind: str)
     """A writer dies between a commit and its promise: the step counts, and what was shown before it
     is told as it was shown.
     """
-    crashes = Crashes(tmp_path, 14)
-    try:
+    with Crashes(tmp_path, 14) as crashes:
         for _ in range(3):
             crashes.let_die("roof", kind)
             with SQLiteManager(crashes.database) as store:
                 assert store.moves("roof", WINDOW, most=1)[0].kind == kind
             crashes.check("roof", whole=True)
-    finally:
-        crashes.close()
     assert crashes.undone == (3 if kind == "undo" else 0)
 
 
 @pytest.mark.slow
 def test_a_view_that_nobody_asked_for_is_found(tmp_path: Path) -> None:
     """The check can fail: what was never shown was not shown, and a writer does one step only."""
-    crashes = Crashes(tmp_path, 14)
-    try:
+    with Crashes(tmp_path, 14) as crashes:
         crashes.let_die("roof", "undo")
-    finally:
-        crashes.close()
-    rows = crashes.read_ledger()
+    rows = crashes.promised()
     last = next(row for row in reversed(rows) if "prompt" in row)
     crashes.check_view("roof", rows)
     with ContextManager(window=WINDOW, store=crashes.database, session_id="roof") as ctx:
@@ -237,10 +172,10 @@ def test_many_killed_writers_break_no_promise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crashes = torture(tmp_path, KILLS, seed(11))
-    messages = sum(map(len, crashes.promised.values()))
+    messages = sum(map(len, crashes.kept.values()))
     with capsys.disabled():
         print(
-            f"\n{KILLS} kills: {messages:,} promised messages on {len(crashes.promised)} branches, "
+            f"\n{KILLS} kills: {messages:,} promised messages on {len(crashes.kept)} branches, "
             f"{len(crashes.snapshots)} snapshots, up to {crashes.compressions} compressions"
         )
     assert crashes.compressions > KILLS // 2

@@ -3,14 +3,6 @@ again. Each session has its old digest or the new one, whole; no message changes
 on.
 """
 
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +10,24 @@ import pytest
 
 from compact import CompressionEngine, SQLiteManager
 from compact.text.digests import CompressedConversation, CompressionLevel
+from tests.killing import Nursery, forking
 from tests.session.ageing_writer import SESSIONS, SETTINGS, fill
 from tests.sizes import seed, size
 
-ROOT = Path(__file__).resolve().parents[2]
 KILLS = size(30, 200)
 DUE = {10: CompressionLevel.KEY_POINTS, 40: CompressionLevel.SUMMARY}
-PATIENCE = 60
-"""Seconds after which a writer hangs, on a machine that is busy with others."""
 NAMES = [f"s{number}" for number in range(SESSIONS)]
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the writer forks")
+pytestmark = forking
 
 
-class Deaths:
-    """A nursery of writers, the database they write to, and what they have promised."""
+class Deaths(Nursery):
+    """Writers that age memory, and the digests that there may be."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        self.database, self.ledger = folder / "chat.db", folder / "ledger.jsonl"
+        super().__init__("tests.session.ageing_writer", folder, number)
         fill(self.database)
-        self.ledger.touch()
-        self.rng = random.Random(number)
         self.levels: dict[str, CompressionLevel | None] = dict.fromkeys(NAMES)
-        self.old = self.new = self.finished = 0
+        self.old = self.new = 0
         with SQLiteManager(self.database) as store:
             self.originals = {name: store.get_conversation(name) for name in NAMES}
             engine = CompressionEngine(store, settings=SETTINGS)
@@ -48,45 +36,12 @@ class Deaths:
                 for name in NAMES
                 for level in DUE.values()
             }
-        command = [sys.executable, "-m", "tests.session.ageing_writer"]
-        self._nursery = subprocess.Popen(
-            [*command, str(self.database), str(self.ledger)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-        )
 
-    def close(self) -> None:
-        self._nursery.communicate(timeout=60)
-
-    def run(self, number: int, days: int, *, kills: bool) -> list[dict[str, Any]]:
+    def aged(self, number: int, days: int, *, kills: bool) -> list[dict[str, Any]]:
         """Let a writer age memory, and kill it after some of its promises; what it promised."""
-        assert self._nursery.stdin is not None
-        assert self._nursery.stdout is not None
-        before = self.ledger.stat().st_size
-        self._nursery.stdin.write(f"{number} {days}\n")
-        self._nursery.stdin.flush()
-        writer = int(self._nursery.stdout.readline())
-        if kills:
-            self.kill(writer, before, self.rng.randrange(SESSIONS))
-        assert self._nursery.stdout.readline() == "gone\n"
-        return [json.loads(line) for line in self.since(before)]
-
-    def kill(self, writer: int, before: int, lines: int) -> None:
-        patience = time.monotonic() + PATIENCE
-        while len(told := self.since(before)) < lines and b"complete" not in b"".join(told):
-            assert time.monotonic() < patience, "the writer hangs"
-            time.sleep(0.0005)
-        time.sleep(self.rng.random() * 0.08)
-        with suppress(ProcessLookupError):  # it had less to do
-            os.kill(writer, signal.SIGKILL)
-
-    def since(self, position: int) -> list[bytes]:
-        with self.ledger.open("rb") as file:
-            file.seek(position)
-            return [line for line in file.read().splitlines(keepends=True) if line[-1:] == b"\n"]
+        lines = self.rng.randrange(SESSIONS) if kills else None
+        self.run(number, days, lines=lines, pause=0.08)
+        return self.promised()
 
     def check(self, promised: list[dict[str, Any]], due: CompressionLevel) -> None:
         """Hold the store to what was promised, and to all or nothing."""
@@ -116,15 +71,12 @@ class Deaths:
 def test_whoever_is_killed_leaves_the_old_digest_or_the_new_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deaths = Deaths(tmp_path, seed(3))
-    try:
+    with Deaths(tmp_path, seed(3)) as deaths:
         for number in range(KILLS):
             days = 10 if number % 2 else 40
-            deaths.check(deaths.run(number, days, kills=True), DUE[days])
-        promised = deaths.run(KILLS | 1, 40, kills=False)
+            deaths.check(deaths.aged(number, days, kills=True), DUE[days])
+        promised = deaths.aged(KILLS | 1, 40, kills=False)
         deaths.check(promised, DUE[40])
-    finally:
-        deaths.close()
     assert promised[-1] == {"complete": True}, (
         "the next one goes on, in spite of a dead one's lease"
     )
@@ -137,11 +89,8 @@ def test_whoever_is_killed_leaves_the_old_digest_or_the_new_one(
 @pytest.mark.slow
 def test_half_a_digest_is_found(tmp_path: Path) -> None:
     """The check can fail."""
-    deaths = Deaths(tmp_path, 3)
-    try:
-        deaths.check(deaths.run(0, 40, kills=False), DUE[40])
-    finally:
-        deaths.close()
+    with Deaths(tmp_path, 3) as deaths:
+        deaths.check(deaths.aged(0, 40, kills=False), DUE[40])
     with SQLiteManager(deaths.database) as store:
         made, chain = store.digest("s1"), store.get_conversation("s1")
         assert made is not None

@@ -3,13 +3,6 @@ archiving, restoring, forgetting, ageing. Every session is whole then, or wholly
 """
 
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +10,13 @@ import pytest
 
 from compact import MemoryManager, SQLiteManager
 from compact.errors import NotFound
+from tests.killing import Nursery, forking
 from tests.session.memory_player import settings_at, word_of
 from tests.sizes import seed, size
 
-ROOT = Path(__file__).resolve().parents[2]
 KILLS = size(10, 240)
-PATIENCE = 60
-"""Seconds after which a worker hangs, on a machine that is busy with others."""
 Told = dict[str, Any]
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the worker forks")
+pytestmark = forking
 
 
 class Journal:
@@ -57,58 +48,23 @@ class Journal:
         return False
 
 
-class Killing:
-    """A nursery of workers, the database they work on, and the journal."""
+class Killing(Nursery):
+    """Workers on memory, and the journal."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        self.folder, self.number = folder, number
-        self.database, self.ledger = folder / "chat.db", folder / "ledger.jsonl"
-        self.ledger.touch()
-        self.rng, self.journal, self.read = random.Random(number), Journal(), 0
+        super().__init__("tests.session.memory_player", folder, number)
+        self.journal = Journal()
         self.cut: list[str] = []
         self.happened = 0
-        command = [sys.executable, "-m", "tests.session.memory_player"]
-        self._nursery = subprocess.Popen(
-            [*command, str(self.database), str(self.ledger)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-        )
-
-    def close(self) -> None:
-        self._nursery.communicate(timeout=60)
-
-    def kill_one(self, number: int) -> None:
-        """Let a worker play, and kill it at a random instant."""
-        assert self._nursery.stdin is not None
-        assert self._nursery.stdout is not None
-        self._nursery.stdin.write(f"{self.number * 10_000 + number}\n")
-        self._nursery.stdin.flush()
-        worker = int(self._nursery.stdout.readline())
-        patience, lines = time.monotonic() + PATIENCE, self.rng.randrange(1, 24)
-        while len(self.lines()) < self.read + lines and b'"error"' not in self.ledger.read_bytes():
-            assert time.monotonic() < patience, "the worker hangs"
-            time.sleep(0.001)
-        time.sleep(self.rng.random() * 0.02)
-        with suppress(ProcessLookupError):
-            os.kill(worker, signal.SIGKILL)
-        assert self._nursery.stdout.readline() == "gone\n"
-
-    def lines(self) -> list[bytes]:
-        whole = self.ledger.read_bytes().splitlines(keepends=True)
-        return [line for line in whole if line.endswith(b"\n")]
 
     def check(self) -> None:
         """Hold the store to the journal."""
         begun: Told | None = None
-        for line in map(json.loads, self.lines()[self.read :]):
+        for line in self.promised():
             assert "error" not in line, line
             begun = line.get("begin")
             if "done" in line:
                 self.journal.take(line["done"])
-        self.read = len(self.lines())
         with MemoryManager(self.database, settings=settings_at(self.database)) as memory:
             store = memory.store
             assert isinstance(store, SQLiteManager)
@@ -141,27 +97,24 @@ class Killing:
 def test_whoever_is_killed_leaves_every_session_whole_or_wholly_forgotten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    killing = Killing(tmp_path, seed(5))
-    try:
+    with Killing(tmp_path, seed(5)) as killing:
         for number in range(KILLS):
-            killing.kill_one(number)
+            killing.run(killing.number * 10_000 + number, lines=killing.rng.randrange(1, 24))
             killing.check()
-    finally:
-        killing.close()
-        with capsys.disabled():
-            print(
-                f"\nseed {killing.number}: {KILLS} kills, {len(killing.cut)} in the middle of "
-                f"{sorted(set(killing.cut))}, {killing.happened} had happened; "
-                f"{len(killing.journal.forgotten)} sessions forgotten"
-            )
+    with capsys.disabled():
+        print(
+            f"\nseed {killing.number}: {KILLS} kills, {len(killing.cut)} in the middle of "
+            f"{sorted(set(killing.cut))}, {killing.happened} had happened; "
+            f"{len(killing.journal.forgotten)} sessions forgotten"
+        )
     assert len(killing.cut) > KILLS // 3, "it was killed in the middle"
     assert killing.journal.forgotten
 
 
 def test_half_of_anything_is_found(tmp_path: Path) -> None:
     """The checks can fail."""
-    killing = Killing(tmp_path, 5)
-    killing.close()
+    with Killing(tmp_path, 5) as killing:
+        pass
     with MemoryManager(killing.database, settings=settings_at(killing.database)) as memory:
         from tests.session.test_memory_manager import put
 

@@ -31,8 +31,8 @@ TALK = [
 ]
 
 
-@pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
-@pytest.mark.parametrize("share", [0.2, 0.3, 0.45, 0.6, 0.8, 0.98])
+@pytest.mark.parametrize("window", [4_096, 32_768])
+@pytest.mark.parametrize("share", [0.2, 0.45, 0.98])
 def test_a_request_frees_forty_percent_above_the_floor(window, share):
     """(K-16) Of what may be shortened at all. Below half full it may be a little less, and the plan
     says why."""
@@ -45,7 +45,7 @@ def test_a_request_frees_forty_percent_above_the_floor(window, share):
     assert (before - after) / (before - floor) >= least
 
 
-@pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
+@pytest.mark.parametrize("window", [4_096, 32_768])
 def test_each_request_frees_forty_percent_until_nothing_can_be_freed(window):
     """(K-16) Of what is neither floor nor checkpoint, also where nothing was said since; in the end
     nothing changes, and an event says why."""
@@ -67,20 +67,6 @@ def test_each_request_frees_forty_percent_until_nothing_can_be_freed(window):
     assert "newest user message" in plan.why
 
 
-def test_a_session_of_three_windows_works():
-    """(K-16) And nothing of it is lost."""
-    ctx = ContextManager(window=4_096)
-    said = []
-    total = 0
-    while total < 3 * 4_096:
-        for message in TALK:
-            ctx.add_message(message)
-            said.append(message["content"])
-            assert ctx.active_context().tokens <= ctx.window.usable
-        total = ctx.history.total()
-    assert [m.text for m in ctx.history] == said
-
-
 def test_what_a_person_wants_kept_reaches_the_summarizer():
     """(K-6) The note of a manual compression; the next one does not carry it on."""
     summarizer = ScriptedSummarizer("## Goal\n- Hold the roof.\n## Names\nnorth_wall.py")
@@ -95,25 +81,3 @@ def test_what_a_person_wants_kept_reaches_the_summarizer():
             ctx.add_message(message)
     ctx.compress_conversation(0.3)
     assert summarizer.requests[-1].guidance == ""
-
-
-def test_where_little_can_be_freed_the_plan_says_why():
-    """(K-16) What would not become smaller stays as it is, and is no compression."""
-    ctx = ContextManager(window=8_192)
-    ctx.add_message(role="system", content="You are a roofer. " * 60)
-    ctx.add_message(role="user", content="How is the roof of the boathouse held? " * 20)
-    prompt = ctx.get_context_for_model()
-    said = ctx.compress_conversation()
-    assert said.unchanged
-    assert "all there is" in said.why
-    assert said.why in said.explain()
-    assert ctx.get_context_for_model() == prompt
-    assert ctx.compressions == 0
-    ctx.add_message(
-        role="assistant", content="By seven oak beams, each pinned with trenails. " * 60
-    )
-    prompt = ctx.get_context_for_model()
-    said = ctx.compress_conversation(0.05)
-    assert "newest user message" in said.why
-    assert ctx.get_context_for_model() == prompt
-    assert ctx.compressions == 0

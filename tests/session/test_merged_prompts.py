@@ -120,19 +120,7 @@ def test_no_merging_client_makes_the_prompt_grow(client: Client, window: int) ->
     assert len(said) == 1 + 2 * TURNS
 
 
-def test_a_client_that_says_its_own_words_beside_the_prompt_does_not_make_it_grow() -> None:
-    """K-6: also where it leaves our messages as they are."""
-    ctx = started(own=OWN)
-    before = ctx.get_context_for_model()
-    for turn in range(5):
-        system, _ = parted(ctx.get_context_for_model())
-        again = [{"role": "system", "content": text} for text in (OWN, *system, OWN)]
-        sent_back(ctx, turn, again)
-        assert ctx.get_context_for_model()[: len(before)] == before
-    assert len(ctx.branches()) == 1
-
-
-@pytest.mark.parametrize("separator", SEPARATORS)
+@pytest.mark.parametrize("separator", ["\n\n", " "])
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("own", ["You are a roofer. The branch is main.", "It is 12:00."])
 def test_what_is_said_around_the_own_words_takes_the_place_of_what_was_said_there(
@@ -189,7 +177,7 @@ def test_part_of_a_sentence_that_is_added_is_shown(added: str) -> None:
         assert parted(ctx.get_context_for_model())[0][1] == f"{own}\n\n{added}"
 
 
-@pytest.mark.parametrize("separator", SEPARATORS[:4])
+@pytest.mark.parametrize("separator", ["\n\n", " "])
 @pytest.mark.parametrize(
     "added", ["Mind the nails.", "Be kind.\nMind the nails.", "必须保留原文。"]
 )

@@ -6,13 +6,11 @@ import itertools
 
 import pytest
 
-from compact import CompactPolicy, ContextManager, Patience, wiring
+from compact import CompactPolicy, ContextManager, Patience
 from compact.errors import ContextOverflow, InvalidConfig, UnknownModel
 from compact.messages.asking import Limits
 from compact.messages.checkpoints import Summary
 from compact.messages.events import Event, ModelChanged, TrustFaded
-from compact.messages.levels import Caps
-from compact.messages.tiers import TierSettings
 from compact.testing import ScriptedModel
 from compact.text.prompts import Note, PromptParts
 from tests.doors.talking import Retelling, turns
@@ -24,16 +22,6 @@ def fill(ctx, turns):
     for i in range(turns):
         ctx.add_message(role="user", content=f"Question {i}: {TALK * 2}")
         ctx.add_message(role="assistant", content=f"Answer {i}: {TALK * 3}")
-
-
-def test_a_local_model_is_set_up_for_what_its_row_says():
-    """(FR-14) And the server is told so, as `num_ctx`."""
-    ctx = ContextManager("ollama:llama3.2:3b", 8_192)
-    assert ctx.window.size == 6_963
-    model = ScriptedModel("ok")
-    ctx.add_message(role="user", content="hello")
-    ctx.send(model)
-    assert model.asks[0].window == 6_963
 
 
 def test_an_answer_has_its_room_and_thinking_has_more():
@@ -64,36 +52,6 @@ def test_a_model_that_thinks_in_a_small_window_has_what_the_prompt_leaves():
         assert reserve <= room <= window.size - context.tokens
 
 
-def test_what_a_person_reserves_counts_for_every_model():
-    ctx = ContextManager("o3", policy=CompactPolicy(output_reserve=1_234))
-    assert ctx.window.output_reserve == 1_234
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("key", "level", "share"), [("ollama:qwen2.5:1.5b", "moderate", 0.8), ("gpt-4o", "detailed", 1)]
-)
-def test_a_summary_is_asked_for_as_large_as_its_writer_can_write(key, level, share, monkeypatch):
-    """(FR-13) Level and cap follow from the size of the model that writes."""
-    asked = []
-
-    class Listening:
-        name, waits = key, False
-
-        async def summarize(self, request):
-            asked.append(request)
-            raise ValueError("never mind")
-
-    monkeypatch.setattr(wiring, "summarizer", lambda *_, **__: Listening())
-    ctx = ContextManager(window=32_768, tokenizer="o200k", summarizer=key)
-    fill(ctx, 400)
-    ctx.get_context_for_model()
-    assert {request.level for request in asked} == {level}
-    cap = share * Caps(ctx.window.usable).of(level)
-    assert 0.88 * cap < asked[-1].max_tokens <= cap
-    assert {checkpoint.level for checkpoint in ctx.checkpoints} == {level}
-
-
 def test_a_session_goes_on_with_another_model():
     """(C-9) Smaller and larger windows, to and fro: nothing overflows, nothing is lost."""
     events: list[Event] = []
@@ -117,16 +75,6 @@ def test_a_session_goes_on_with_another_model():
     ]
 
 
-def test_what_is_sent_after_a_switch_is_for_the_new_model():
-    ctx = ContextManager("gpt-4o")
-    fill(ctx, 60)
-    ctx.set_model("claude-sonnet-4-5", 6_000)
-    model = ScriptedModel("ok")
-    ctx.send(model)
-    assert model.contexts[0].tokens <= 6_000
-    assert model.asks[0].window == 6_000
-
-
 def test_a_switch_to_nothing_known_changes_nothing():
     ctx = ContextManager("gpt-4o")
     with pytest.raises(UnknownModel, match="window="):
@@ -145,17 +93,6 @@ def _on_another_tokenizer() -> ContextManager:
 
 def _shown(ctx):
     return [message.text for message in ctx.active_context().messages]
-
-
-def test_a_branch_is_for_every_tokenizer():
-    """(C-9, FR-5) What is said on a branch is said to the model that was switched to as well."""
-    ctx = _on_another_tokenizer()
-    branch = ctx.branch(at=1)
-    ctx.add_message(role="assistant", content="another two")
-    assert ctx.branch_id == branch.id
-    assert _shown(ctx) == ["one", "another two"]
-    ctx.set_model("gpt-4o", 8_000)
-    assert _shown(ctx) == ["one", "another two"]
 
 
 def test_what_was_said_after_a_switch_is_counted_at_once():
@@ -255,41 +192,6 @@ def test_a_reserve_that_leaves_nothing_to_a_prompt_is_refused(tmp_path):
     assert ctx.send(ScriptedModel("hello back")).text == "hello back"
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, True])
-def test_a_wrong_size_is_refused(wrong):
-    ctx = ContextManager()
-    with pytest.raises((TypeError, ValueError), match="window"):
-        ctx.set_model("gpt-4o", wrong)
-
-
-def test_a_tiers_thresholds_hold_in_its_windows_only():
-    """(FR-11) A change of tier keeps the state."""
-    tiers = {1: TierSettings(trigger_ratio=0.5, target_ratio=0.3)}
-    ctx = ContextManager(window=8_192, tiers=tiers)
-    assert ctx.window.trigger_ratio == 0.7
-    ctx.set_model("any", 4_000)
-    assert (ctx.window.trigger_ratio, ctx.window.target_ratio) == (0.5, 0.3)
-
-
-def test_trust_fades_and_a_person_is_told_once():
-    """(FR-13) After five compressions with a model of three billions and a little."""
-    events: list[Event] = []
-    writes = Retelling()
-    ctx = ContextManager("ollama:llama3.2:3b", 4_096, on_event=events.append, summarizer=writes)
-    assert ctx.reliability is not None
-    first, number = ctx.reliability.score, 0
-    while ctx.compressions < 7:
-        ctx.add_messages(list(turns(1, start=number)))
-        number += 1
-        ctx.get_context_for_model()
-    assert ctx.reliability.score == pytest.approx(first * 0.9**7)
-    told = [e for e in events if isinstance(e, TrustFaded)]
-    assert len(told) == 1
-    assert told[0].compressions == ctx.reliability.warn_after
-    assert "larger model" in told[0].warning
-    assert ContextManager().reliability is None
-
-
 def test_a_context_that_code_wrote_in_between_is_no_reason_to_tell_it_again():
     """(FR-13) Stories are refused for a while, until none is in force; then they pass again."""
 
@@ -365,14 +267,6 @@ def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):
         ctx.send()
         ctx.send("anthropic:claude-sonnet-4-5")
     assert made == [["ollama:llama3.2:3b"], ["gpt-4o"], ["anthropic:claude-sonnet-4-5"]]
-
-
-def test_the_writing_of_summaries_follows_from_who_writes_them():
-    """(FR-13) A small summarizer is asked for less."""
-    ctx = ContextManager(window=8_192, summarizer="ollama:qwen2.5:1.5b")
-    assert ctx._session.state.policy_for(8_192).new_level == "moderate"
-    assert ctx._session.state.summarizer.name == "ollama:qwen2.5:1.5b"
-    assert ctx._session.state.waits
 
 
 def test_a_summarizer_that_means_nothing_is_refused_before_anything_is_made(tmp_path):

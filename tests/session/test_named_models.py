@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import socket
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -17,6 +17,7 @@ from compact.models.profiles import shipped
 from compact.testing import ScriptedModel, ScriptedSummarizer
 from tests.doors.talking import QUICK, Listener, session, turns
 from tests.scripted import Answer, Hangs, HangsUp, InternalError, NoSuchModel, ScriptedServer
+from tests.session.asking import Clock
 
 LONG = list(turns(30, words=100))
 CHOSEN = "compact.summarizer_chosen"
@@ -35,17 +36,6 @@ def no_keys(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for name in ("openai", "ollama"):
         pytest.importorskip(name)
-
-
-class Clock:
-    """A clock that goes where it is told."""
-
-    def __init__(self):
-        self.time = datetime(2026, 5, 1, 12, tzinfo=UTC)
-
-    def __call__(self):
-        self.time += timedelta(milliseconds=1)
-        return self.time
 
 
 def grown(ctx):

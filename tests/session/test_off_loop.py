@@ -197,25 +197,6 @@ def test_a_loop_that_is_closed_holds_nothing_up() -> None:
     ctx.close()
 
 
-def test_a_view_is_loaded_again_by_one_thread_at_a_time() -> None:
-    """Nobody takes a prompt of a view that another thread is filling (FR-1)."""
-    ctx = ContextManager(window=4_096)
-    ctx.add_messages(said(4))
-    view, loaded = ctx._session.view, threading.Event()
-
-    def load() -> None:
-        view.reload()
-        view.corrected()
-        loaded.set()
-
-    with ctx._session.state.lock:
-        thread = threading.Thread(target=load)
-        thread.start()
-        assert not loaded.wait(0.2)
-    thread.join()
-    assert loaded.is_set()
-
-
 ENDS = """
     import asyncio, threading
     from compact import ContextManager

@@ -65,20 +65,6 @@ def test_a_model_of_another_format_opens_the_session_in_its_own() -> None:
     assert again._session.state.counter.framing.images == "area"
 
 
-def test_a_session_of_another_scope_is_not_opened() -> None:
-    """Nor is it said whose it is; where no scope is given, `default` is meant (S-5)."""
-    store = InMemoryStore()
-    alice = ContextManager(store=store, session_id="1", scope="alice")
-    alice.add_message(role="user", content="my diagnosis")
-    given: dict[str, dict[str, Any]] = {"bob": {"scope": "bob"}, "default": {}}
-    for name, scope in given.items():
-        with pytest.raises(InvalidConfig, match=f"does not belong to '{name}'") as caught:
-            ContextManager(store=store, session_id="1", **scope)
-        assert caught.value.field == "scope"
-        assert "alice" not in str(caught.value)
-    assert len(ContextManager(store=store, session_id="1", scope="alice").history) == 1
-
-
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [
@@ -152,16 +138,6 @@ def test_a_store_that_was_handed_over_open_stays_open(tmp_path: Path) -> None:
     other.add_message(role="user", content="y")
     assert len(ContextManager(store=store, session_id="a").history) == 1
     store.close()
-
-
-def test_a_store_that_was_opened_by_name_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is nobody else's (S-1)."""
-    closed = _closings(monkeypatch)
-    with ContextManager(store=tmp_path / "a.db") as ctx:
-        pass
-    assert closed == [ctx.store]
 
 
 # --- a window that a provider capped --------------------------------------------------------------
@@ -313,18 +289,6 @@ def test_another_tokenizer_has_counts_of_its_own_and_the_same_messages() -> None
     assert other.history.tokens(0) > own.history.tokens(0)
     ctx.put_aside(ctx.history[0], tokens=64)
     assert all(len(h.shown(0).text) < len(h[0].text) for h in (own.history, other.history))
-
-
-def test_a_plan_for_another_tokenizer_says_what_that_one_counts() -> None:
-    """Before and after by the same counts (FR-1)."""
-    ctx = ContextManager(window=8_192, tokenizer=Few())
-    ctx.add_messages(said(60))
-    ctx.get_context_for_model("gpt-4")
-    plan = ctx._session.view_for("gpt-4").plan
-    assert plan is not None
-    assert plan.tokens_before is not None
-    own = sum(ctx._session.state.history.said_tokens(i) for i in range(len(ctx.history)))
-    assert plan.tokens_before > own
 
 
 def test_a_session_that_takes_on_a_format_stays_with_its_model() -> None:

@@ -1,6 +1,5 @@
 """Small doors of a session: a pin taken back, slices, the version, values that mean nothing."""
 
-import pydoc
 from importlib.metadata import version
 from pathlib import Path
 
@@ -49,13 +48,3 @@ def test_a_history_gives_slices() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert compact.__version__ == version("compactctl")
-
-
-def test_defaults_that_are_constants_show_in_help() -> None:
-    told = pydoc.plain(pydoc.render_doc(ContextManager))
-    assert "tokenizer: 'str | TokenEstimator | None' = None" in told
-    summarizer = "str | ChatModel | Sequence[str | ChatModel] | Summarizer | None"
-    assert f"summarizer: '{summarizer}' = 'model'" in told
-    assert "scope: 'str' = 'default'" in told
-    assert "session_id: 'str' = …" in told
-    assert "pin: 'Iterable[int] | None' = None" in pydoc.plain(pydoc.render_doc(compact.compress))

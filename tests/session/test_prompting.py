@@ -80,13 +80,6 @@ def test_where_the_system_prompt_is_a_field_it_stands_there(system):
     assert ctx._session.sender.count(context) == context.tokens
 
 
-def test_without_parts_nothing_is_assembled():
-    ctx = session(InMemoryStore())
-    ctx.add_message(role="user", content="Good morning.")
-    assert ctx.system_prompt is None
-    assert len(ctx.get_context_for_model()) == 1
-
-
 def test_another_window_has_another_budget():
     """FR-11: the tier is the window's; the same session, the same history."""
     skill = Note(name="sailing", text="Reef early. " * 100)
@@ -188,11 +181,6 @@ def test_a_branch_keeps_the_mode_that_it_began_with(mode):
     ctx.set_mode("debugger")
     ctx.redo()
     assert ctx.mode == session(store).mode == (mode or "assistant")
-
-
-def test_an_unknown_mode_is_refused_at_the_door():
-    with pytest.raises(InvalidConfig, match="no mode 'coder'"):
-        session(InMemoryStore(), policy=CompactPolicy(mode="coder"))
 
 
 def test_the_mode_reaches_the_summarizer(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact import CannotFit, ContextManager, SQLiteManager
+from compact import CannotFit, ContextManager
 from compact.errors import InvalidArgument, NotFound, StoreFailed
 from compact.messages.formats.known import format_named
 from compact.messages.protocols import SessionStore
@@ -12,15 +12,6 @@ from tests.session.asking import fill, session
 from tests.strategies import PNG
 
 LOG = "\n".join(f"{i:05} harbour: crane {i * 7} lifted box {i * 13}" for i in range(3_000))
-
-
-@pytest.fixture(params=["in memory", "SQLite"])
-def store(request, tmp_path):
-    if request.param == "in memory":
-        yield InMemoryStore()
-        return
-    with SQLiteManager(tmp_path / "sessions.db") as opened:
-        yield opened
 
 
 def pasted(store: SessionStore, **options) -> ContextManager:
@@ -201,33 +192,6 @@ def test_the_error_names_each_part_and_only_what_helps():
     ctx.put_aside(ctx.history[-2], tokens=50)
     with pytest.raises(CannotFit, match="offer fewer tools"):
         ctx.get_context_for_model()
-
-
-@pytest.mark.parametrize(
-    "system", [None, "My own words.", [{"type": "text", "text": "Mine.", "cache_control": {}}]]
-)
-def test_goals_end_the_system_field_where_there_is_one(system):
-    """FR-7, FR-16: in Anthropic's format too they are system, behind the caller's own words, and a
-    part of the floor by their own name.
-    """
-    ctx = ContextManager(window=2_048, format="anthropic", tokenizer="o200k", system=system)
-    ctx.add_message(role="user", content="Good morning.")
-    bare = ctx.active_context().tokens
-    ctx.set_goals(["Mend the roof."])
-    context = ctx.active_context()
-    assert context.system_text.endswith("- Mend the roof.")
-    assert [message.text for message in context.messages] == ["Good morning."]
-    if isinstance(system, list):
-        assert (context.system or ())[:-1] == tuple(system)
-    else:
-        assert context.system_text.startswith(system or "[Goals")
-    assert context.tokens == ctx._session.sender.count(context) > bare
-    assert ctx.context_at(1).system == context.system
-    ctx.set_goals(["Mend the roof. " * 500])
-    with pytest.raises(CannotFit) as caught:
-        ctx.get_context_for_model()
-    assert caught.value.floor["goals"] > 1_900
-    assert "end goals" in str(caught.value)
 
 
 def test_as_much_is_shown_as_the_target_leaves_and_all_of_it_again():

@@ -4,7 +4,6 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,7 @@ from compact.store.inmemory import InMemoryStore
 from compact.text.recalls import Expansion
 from tests import checker
 from tests.pace import slowness
-from tests.session.asking import FACT, STORES, Dict, call, fill, opened, result, session
-
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
-    with opened(request.param, tmp_path) as made:
-        yield made
+from tests.session.asking import FACT, Dict, call, fill, result, session
 
 
 def pages(ctx: ContextManager, name: str, max_tokens: int) -> list[Expansion]:

@@ -4,8 +4,6 @@ is no news (issue part 7).
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,14 +19,7 @@ from compact.messages.protocols import SessionStore
 from compact.store.inmemory import InMemoryStore
 from compact.text.terms import readable
 from tests import checker
-from tests.session.asking import FACT, STORES, Dict, call, fill, opened, result, session
-
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
-    with opened(request.param, tmp_path) as made:
-        yield made
-
+from tests.session.asking import FACT, Dict, call, fill, result, session
 
 # --- as tools -------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from compact.messages.events import BranchTaken, Event
 from compact.messages.messages import Text, ToolCall, ToolResult
 from compact.messages.own_text import headed
 from compact.session.merged import apart
-from compact.store.inmemory import InMemoryStore
 
 Dict = dict[str, Any]
 
@@ -52,55 +51,6 @@ def compressed(**options: Any) -> ContextManager:
     return ctx
 
 
-def test_only_new_messages_of_a_whole_list_are_stored() -> None:
-    """Each turn sends everything again; the history grows by what is new (K-6)."""
-    ctx, messages = ContextManager(), talk(0, 1)
-    for turn in range(1, 20):
-        found = ctx.sync(messages)
-        assert found.known == (0 if turn == 1 else len(messages) - 2)
-        assert stored(ctx) == messages
-        messages = [*messages, *talk(turn, turn + 1)]
-    assert len(ctx.branches()) == 1
-
-
-def test_identical_messages_stay_distinct() -> None:
-    """A thousand times "yes" are a thousand messages (K-6)."""
-    ctx = ContextManager(window=100_000)
-    yes = [{"role": "user", "content": "yes"}, {"role": "assistant", "content": "done"}]
-    for n in (1, 2, 500):
-        ctx.sync(yes * n)
-        assert len(ctx.history) == 2 * n
-    assert len(ctx.branches()) == 1
-
-
-def test_an_edited_past_is_a_branch_and_the_old_one_stays() -> None:
-    """What was said before the edit is shared, what came after it stays readable (FR-1)."""
-    ctx = ContextManager()
-    old = talk(0, 6)
-    ctx.sync(old)
-    first = ctx.branch_id
-    edited = deepcopy(old)
-    edited[4]["content"] = "Something else entirely?"
-    found = ctx.sync(edited[:5])
-    assert found.known == 4
-    assert ctx.branch_id != first
-    assert stored(ctx) == edited[:5]
-    entries = ctx.store.read(first, 0, 100)
-    assert [e.message.content for e in entries] == [m["content"] for m in old]
-    assert [b.messages for b in ctx.branches()] == [12, 5]
-
-
-def test_a_shorter_list_regenerates_from_there() -> None:
-    """A client that drops the last answer wants another one; the dropped one is kept (FR-1)."""
-    ctx = ContextManager()
-    ctx.sync(talk(0, 3))
-    found = ctx.sync(talk(0, 3)[:-1])
-    assert (found.known, found.new) == (5, [])
-    ctx.add_message(role="assistant", content="another answer")
-    assert [b.messages for b in ctx.branches()] == [6, 6]
-    assert ctx.history[5].text == "another answer"
-
-
 @pytest.mark.parametrize("rounds", [1, 6])
 def test_a_client_may_send_the_compressed_prompt_back(rounds: int) -> None:
     """Checkpoints and goals of ours are not stored, nothing is lost, no branch is made (K-6)."""
@@ -131,20 +81,6 @@ def test_masked_output_stands_for_its_original() -> None:
     assert found.new == [want[-1]]
     assert stored(ctx) == want
     assert len(ctx.branches()) == 1
-
-
-def test_an_edit_after_masked_output_branches_where_it_is() -> None:
-    """Not at the masked message, and not at the first that follows it (FR-1)."""
-    ctx = ContextManager(window=8_192, tokenizer="o200k")
-    ctx.add_messages([*tool_talk(0, 20), *talk(0, 2, words=3)])
-    prompt = deepcopy(ctx.get_context_for_model())
-    assert any("masked ·" in str(m["content"]) for m in prompt)
-    length = len(ctx.history)
-    prompt[-2]["content"] = "Another question."
-    found = ctx.sync(prompt[:-1])
-    assert found.known == length - 2
-    answer = "Answer 0: " + "it holds. " * 3
-    assert [m.text for m in ctx.history][-2:] == [answer, "Another question."]
 
 
 def found_text(found: Any) -> str:
@@ -191,22 +127,6 @@ def test_notes_for_open_calls_are_not_stored() -> None:
     other.sync([*other.get_context_for_model()[:-1], result])
     assert [m.role for m in other.history] == ["user", "assistant", "tool"]
     assert len(other.branches()) == len(ctx.branches()) == 1
-
-
-def test_a_prompt_of_before_the_last_compression_is_known_too() -> None:
-    """A client keeps the list it was given and goes on from it, whatever happened since (K-6)."""
-    ctx = compressed()
-    mine = [*ctx.get_context_for_model()]
-    for i in range(12):
-        new = talk(200 + i, 201 + i)
-        mine += new
-        before = len(ctx.history)
-        assert ctx.sync(mine).new == new
-        assert len(ctx.history) == before + 2
-        ctx.get_context_for_model()
-    assert ctx._session.view.projection is not None
-    assert ctx._session.view.projection.number > 1
-    assert len(ctx.branches()) == 1
 
 
 def test_an_edit_of_a_kept_message_in_a_compressed_prompt_loses_no_checkpoint() -> None:
@@ -326,24 +246,3 @@ def test_messages_made_by_hand_are_known_when_their_dictionaries_come_back() -> 
         found = ctx.sync([*prompt, {"role": "assistant", "content": "Done."}])
         assert found.known == 3, format
         assert len(ctx.branches()) == 1
-
-
-def test_a_typed_heading_is_stored_as_what_somebody_said() -> None:
-    """Without the right digest it is a person's text, in whatever place (FR-1, K-6)."""
-    ctx = compressed()
-    typed = "[Checkpoint ck-0123456789ab · 3 of messages 1 to 4 · digest 012345678901234]\nhello"
-    found = ctx.sync([*ctx.get_context_for_model(), {"role": "user", "content": typed}])
-    assert found_text(found) == typed
-    assert ctx.history[-1 + len(ctx.history)].text == typed
-
-
-def test_sync_counts_what_others_added() -> None:
-    """Another client's messages are known before a list is compared (FR-5)."""
-    store = InMemoryStore()
-    one = ContextManager(store=store, session_id="s")
-    two = ContextManager(store=store, session_id="s")
-    one.sync(talk(0, 2))
-    found = two.sync([*talk(0, 2), {"role": "user", "content": "more"}])
-    assert found.known == 4
-    assert len(one.sync([*talk(0, 2), {"role": "user", "content": "more"}]).new) == 0
-    assert len(one.branches()) == 1

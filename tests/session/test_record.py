@@ -164,14 +164,3 @@ def test_a_record_in_a_list_that_fits_is_left_alone(size: int) -> None:
     shown = "\n".join(message.text for message in again)
     assert checker.tokens(shown) <= 2_000
     assert all(rule in shown for rule in RULES)
-
-
-def test_a_smaller_window_has_a_record_that_fits() -> None:
-    store = InMemoryStore()
-    lived(session(store, 16_384))
-    ctx = session(store, 4_096)
-    prompt = shown(ctx)
-    assert checker.prompt_tokens(prompt) <= ctx.window.usable
-    (record,) = records(prompt)
-    assert section(record, "Story")
-    assert checker.tokens(record) < 0.4 * ctx.window.usable

@@ -35,14 +35,6 @@ def test_a_program_that_starts_again_says_its_system_prompt_once(tmp_path: Path)
     assert program(file) == ["system", "developer", *["user"] * 3]
 
 
-def test_all_at_once_too(tmp_path: Path) -> None:
-    for _ in range(2):
-        with ContextManager(window=8_192, store=tmp_path / "chat.db", session_id="a") as ctx:
-            added = ctx.add_messages([SYSTEM, RULE, ASKED])
-            assert [message.role for message in added] == ["system", "developer", "user"]
-    assert [message.role for message in ctx.history] == ["system", "developer", "user", "user"]
-
-
 def test_what_is_said_later_is_said(tmp_path: Path) -> None:
     """A reminder in the same words."""
     with ContextManager(window=8_192) as ctx:

@@ -191,31 +191,6 @@ def test_a_session_that_changed_since_refuses_it_in_plain_words(ctx, change):
     assert state_of(ctx) == before
 
 
-def test_another_process_that_changed_it_counts_too(ctx, tmp_path):
-    proposal = ctx.propose_compression(target_ratio=0.3)
-    with ContextManager(window=4_096, store=tmp_path / "chat.db", session_id="s") as other:
-        other.compress_conversation(0.5)
-    with pytest.raises(Superseded, match="propose again"):
-        ctx.accept(proposal)
-    assert len(ctx.moves()) == 1
-
-
-def test_messages_that_come_meanwhile_stay_in_view(ctx):
-    proposal = ctx.propose_compression(target_ratio=0.3)
-    ctx.add_messages(list(talk(1, start=40)))
-    ctx.accept(proposal)
-    prompt = ctx.get_context_for_model()
-    assert [m["content"] for m in prompt[-2:]] == [m["content"] for m in talk(1, start=40)]
-    assert not cover_faults(ctx)
-
-
-def test_it_can_be_accepted_once(ctx):
-    proposal = ctx.propose_compression(target_ratio=0.3)
-    ctx.accept(proposal)
-    with pytest.raises(Superseded):
-        ctx.accept(proposal)
-
-
 def test_where_nothing_can_be_freed_it_says_so():
     with ContextManager(window=8_192) as ctx:
         ctx.add_message(role="user", content="Hello.")
@@ -225,20 +200,6 @@ def test_where_nothing_can_be_freed_it_says_so():
         assert "all there is" in proposal.why
         assert ctx.accept(proposal).why == proposal.why
         assert ctx.moves() == []
-
-
-def test_a_session_with_many_checkpoints_is_reviewed_whole():
-    """What ages is proposed too, and a person's words of it are kept."""
-    with opened(turns=10) as ctx:
-        for i in range(8):
-            ctx.add_messages(list(talk(3, start=20 + 5 * i)))
-            proposal = ctx.propose_compression(target_ratio=0.2)
-            texts = {each.id: f"{EDITED} {i}." for each in proposal.checkpoints}
-            ctx.accept(proposal, summaries=texts)
-            assert not cover_faults(ctx)
-            assert ctx.active_context().tokens <= ctx.window.usable
-        assert any(each.replaces for each in proposal.checkpoints)
-        assert all(each.made_by == "person" for each in ctx.checkpoints)
 
 
 def test_a_persons_words_are_not_undone_by_ageing():

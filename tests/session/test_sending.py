@@ -23,7 +23,6 @@ from compact.messages.events import (
     ToolsWithdrawn,
     WindowCapped,
 )
-from compact.messages.messages import Message
 from compact.messages.replies import Delta, Usage
 from compact.models.profiles import shipped
 from compact.models.providers.fallback_model import FallbackModel
@@ -69,14 +68,6 @@ def test_a_stream_that_breaks_off_is_an_error_and_no_message():
     assert ctx.send(ScriptedModel("Again.")).text == "Again."
 
 
-def test_a_stream_that_nobody_reads_to_its_end_is_let_go():
-    ctx, _ = session()
-    model = ScriptedModel("one two three")
-    for _ in ctx.stream(model):
-        break
-    assert len(ctx.history) == 1
-
-
 def test_whoever_closes_a_stream_has_closed_the_models():
     """(FR-6) Nothing is held open until somebody collects garbage."""
     closed = []
@@ -116,24 +107,6 @@ def test_usage_is_of_the_prompt_that_was_sent():
     ctx.compress_conversation(0.2)
     assert ctx.active_context().tokens > 200
     list(pieces)
-    assert not [event for event in events if isinstance(event, RatioLearned)]
-
-
-def test_usage_without_tools_is_compared_with_a_prompt_without_tools():
-    """(FR-13) What was withdrawn says nothing of how texts are counted."""
-
-    class Counting(Toolless):
-        async def complete(self, context, ask=ASK):
-            reply = await super().complete(context, ask)
-            return reply.model_copy(update={"usage": Usage(prompt_tokens=context.tokens)})
-
-    large = {**TOOL, "function": {"name": "look", "description": "Look it up, please. " * 80}}
-    ctx, events = session(tools=[large])
-    ctx.add_message(role="user", content="drawer " * 400)
-    model = Counting("ok")
-    ctx.send(model)
-    sent = model.contexts
-    assert sent[0].tokens - sent[1].tokens == ctx._session.state.counter.tools([large]) > 200
     assert not [event for event in events if isinstance(event, RatioLearned)]
 
 
@@ -230,21 +203,6 @@ def test_tools_that_are_not_sent_take_no_room(wire, options):
     assert not [event for event in events if isinstance(event, Committed)]
 
 
-def test_the_next_model_is_given_the_tools_that_the_one_before_does_not_call():
-    """(FR-13) As they were, and counted."""
-    ctx, events = session(tools=[TOOL])
-    one, two = ScriptedModel(name="one"), ScriptedModel(name="two")
-    one.abilities = one.abilities.model_copy(update={"tools": False})
-    for model in (one, two, one, two):
-        ctx.send(model)
-    assert [context.tools for context in one.contexts] == [(), ()]
-    assert [context.tools for context in two.contexts] == [(TOOL,), (TOOL,)]
-    answer = ctx._session.state.counter.message(ctx.history[-1])
-    tools = ctx._session.state.counter.tools([TOOL])
-    assert two.contexts[0].tokens - one.contexts[0].tokens == tools + answer
-    assert len([event for event in events if isinstance(event, ToolsWithdrawn)]) == 1
-
-
 @pytest.mark.parametrize(
     ("own", "said", "given", "why"),
     [
@@ -270,21 +228,6 @@ def test_who_calls_tools_is_known_or_detected_and_a_persons_word_counts_most(own
     assert all(why in each for each in told)
 
 
-def test_tools_and_system_prompt_reach_the_model():
-    ctx, _ = session(tools=[TOOL], system="Be brief.")
-    model = ScriptedModel("ok")
-    ctx.send(model)
-    assert model.contexts[0].tools == (TOOL,)
-    assert model.contexts[0].system == "Be brief."
-
-
-def test_another_refusal_is_not_blamed_on_the_tools():
-    ctx, events = session(tools=[TOOL])
-    with pytest.raises(ModelRefused, match="wrong key"):
-        ctx.send(ScriptedModel(ModelRefused("wrong key")))
-    assert not [e for e in events if isinstance(e, ToolsWithdrawn)]
-
-
 class Small(ScriptedModel):
     """Says what its window is, and cuts off in silence what is larger."""
 
@@ -306,17 +249,6 @@ def test_a_smaller_window_is_learned_before_anything_is_sent():
     assert all(context.tokens <= 2_048 for context in model.contexts)
     assert model.asked == 1
     assert [(e.asked, e.size) for e in events if isinstance(e, WindowCapped)] == [(4_096, 2_048)]
-
-
-def test_a_window_that_a_server_does_not_have_is_learned_whenever_it_is_asked_for():
-    """(C-9, FR-14) Also after a larger one was chosen for the same model."""
-    ctx, _ = session()
-    model = Small("ok", name="small")
-    ctx.set_model("small", 2_000)
-    ctx.send(model)
-    ctx.set_model("small", 32_768)
-    ctx.send(model)
-    assert [ask.window for ask in model.asks] == [2_000, 2_048]
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -427,19 +359,6 @@ def test_turn_after_turn_is_answered_by_the_model_that_holds_it():
     assert len(own.contexts) == 3
 
 
-def test_the_answer_to_a_call_reaches_the_model_that_made_it():
-    """(FR-3, FR-13, K-5) A loop of calls goes on where it began."""
-    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    ctx, _ = session(tokenizer="o200k", tools=[TOOL])
-    ctx.add_message(role="user", content="drawer " * 2_500)
-    own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
-    calls = {"role": "assistant", "content": None, "tool_calls": [call]}
-    asked = FallbackModel([own, Large(calls, "A spoon.", name="other")], Patience(attempts=1))
-    assert ctx.send(asked).tool_calls
-    ctx.add_message({"role": "tool", "tool_call_id": "c1", "content": "a spoon"})
-    assert ctx.send(asked).text == "A spoon."
-
-
 def test_a_prompt_that_nobody_holds_is_told_by_its_parts():
     """(FR-3) As it is where there are no other models."""
     for others in ([], [ScriptedModel("never", name="unknown")]):
@@ -451,15 +370,6 @@ def test_a_prompt_that_nobody_holds_is_told_by_its_parts():
         assert len(own.contexts) == 1
         assert not any(other.contexts for other in others)
         assert len(ctx.history) == 2
-
-
-def test_a_model_alone_is_not_sent_again_what_it_refused():
-    ctx, _ = session(tokenizer="o200k")
-    ctx.add_message(role="user", content="drawer " * 2_500)
-    own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
-    with pytest.raises(CannotFit):
-        ctx.send(own)
-    assert len(own.contexts) == 1
 
 
 def test_a_server_that_is_still_loading_is_asked_for_its_limits_again():
@@ -478,23 +388,7 @@ def test_a_server_that_is_still_loading_is_asked_for_its_limits_again():
     assert model.asked == 2
 
 
-def test_a_server_that_does_not_know_its_limits_is_used_all_the_same():
-    class Silent(ScriptedModel):
-        async def limits(self):
-            raise ModelFailed("no such page")
-
-    ctx, _ = session()
-    assert ctx.send(Silent("ok")).text == "ok"
-
-
 def test_a_session_without_a_model_of_its_own_says_how_to_give_one():
     ctx, _ = session()
     with pytest.raises(UnknownModel, match="model="):
         ctx.send()
-
-
-def test_the_second_refusal_is_told():
-    ctx, _ = session()
-    with pytest.raises(ContextOverflow):
-        ctx.send(ScriptedModel(ContextOverflow("too large", tokens=9_000, limit=4_096)))
-    assert isinstance(ctx.history[-1], Message)

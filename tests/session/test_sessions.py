@@ -7,7 +7,6 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,15 @@ import pytest
 
 from compact import ContextManager, SQLiteManager
 from compact.messages.changes import Change, PinSet, PutAside
-from compact.messages.checkpoints import Summary, SummaryRequest, is_checkpoint_text
 from compact.messages.context import ActiveContext
 from compact.messages.events import Committed, DraftDropped
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Entry
 from compact.session.views import drafts
 from compact.store.inmemory import InMemoryStore
-from compact.testing import ScriptedSummarizer
 from tests import checker
 from tests.doors.talking import verbatim
+from tests.session.asking import Gate, fill
 from tests.session.playing import cover_faults
 from tests.sizes import size
 
@@ -52,12 +50,6 @@ def store_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]
 
 def session(store: SessionStore, window: int = 4_096, **options: Any) -> ContextManager:
     return ContextManager(window=window, store=store, session_id="s", tokenizer="o200k", **options)
-
-
-def fill(ctx: ContextManager, start: int, stop: int, *, words: int = 10) -> None:
-    for i in range(start, stop):
-        ctx.add_message(role="user", content=f"Question {i}: " + "what of the roof? " * words)
-        ctx.add_message(role="assistant", content=f"Answer {i}: " + "it holds. " * 2 * words)
 
 
 def steps(start: int, stop: int, *, lines: int = 40) -> list[Dict]:
@@ -183,18 +175,6 @@ def words(prompt: list[Dict]) -> list[str]:
     return [re.sub(r"\b(ck-)?[0-9a-f]{8,}\b", "·", str(m["content"])) for m in prompt]
 
 
-@pytest.mark.slow
-def test_a_file_is_a_session_for_ever(tmp_path: Path) -> None:
-    """By file name and id alone: closed and opened again between any two messages (S-1)."""
-    name, kept = tmp_path / "chat.db", ContextManager(window=4_096, tokenizer="o200k")
-    for i in range(40):
-        with ContextManager(window=4_096, store=name, session_id="s", tokenizer="o200k") as ctx:
-            for each in (ctx, kept):
-                fill(each, i, i + 1)
-            assert words(ctx.get_context_for_model()) == words(kept.get_context_for_model())
-    assert len(kept.history) == 80
-
-
 # --- shared ---------------------------------------------------------------------------------------
 
 
@@ -210,23 +190,6 @@ def test_what_another_one_appends_is_seen(store_of: Reopen) -> None:
     one.get_context_for_model()
     assert [m.text for m in one.history] == want
     assert [m["content"] for m in two.get_context_for_model()] == want
-
-
-@pytest.mark.slow
-def test_goals_and_pins_of_another_one_count(store_of: Reopen) -> None:
-    """They belong to the session, not to who set them (FR-7)."""
-    one, two = session(store_of()), session(store_of())
-    words = one.add_message(role="user", content="the words to keep")
-    fill(one, 0, 2)
-    two.get_context_for_model()
-    one.set_goals(["Get the roof done."])
-    one.pin(words)
-    assert "Get the roof done." in str(two.get_context_for_model())
-    fill(two, 2, 60)
-    prompt = two.get_context_for_model()
-    assert two.checkpoints
-    assert verbatim([{"role": "user", "content": "the words to keep"}], prompt)
-    assert [g.text for g in two.goals] == ["Get the roof done."]
 
 
 @pytest.mark.parametrize("then", ["set_goals", "pin", "set_mode"])
@@ -255,20 +218,6 @@ def test_a_pin_of_a_message_that_is_not_there_keeps_no_session_closed(store_of: 
         assert len(each.get_context_for_model()) == len(one.history)
 
 
-class Gate(ScriptedSummarizer):
-    """Waits before it writes until it is let through."""
-
-    def __init__(self, *texts: str | Exception) -> None:
-        super().__init__(*texts)
-        self.entered = asyncio.Event()
-        self.open = asyncio.Event()
-
-    async def summarize(self, request: SummaryRequest) -> Summary:
-        self.entered.set()
-        await self.open.wait()
-        return await super().summarize(request)
-
-
 def test_of_two_compressions_at_once_one_wins_and_the_other_takes_its_result(
     store_of: Reopen,
 ) -> None:
@@ -291,26 +240,6 @@ def test_of_two_compressions_at_once_one_wins_and_the_other_takes_its_result(
     assert sum(isinstance(e, Committed) for e in committed) == 1
     assert first == second
     assert first[-1]["content"] == "said meanwhile"
-
-
-def test_messages_that_come_while_a_slow_summary_is_written_are_in_view(store_of: Reopen) -> None:
-    """From the same manager and from another one (FR-5)."""
-
-    async def meanwhile() -> list[Dict]:
-        slow = Gate("All about roofs.")
-        one, two = session(store_of(), summarizer=slow), session(store_of())
-        fill(one, 0, 40)
-        task = asyncio.create_task(one.aget_context_for_model())
-        await slow.entered.wait()
-        one.add_message(role="assistant", content="of one")
-        two.add_message(role="user", content="of two")
-        slow.open.set()
-        await task
-        return await one.aget_context_for_model()
-
-    prompt = asyncio.run(meanwhile())
-    assert is_checkpoint_text(str(prompt[0]["content"]))
-    assert [m["content"] for m in prompt[-2:]] == ["of one", "of two"]
 
 
 WRITER = """
@@ -384,26 +313,6 @@ def test_a_living_writers_draft_is_left_alone(store_of: Reopen) -> None:
     assert "draft:4096" in ctx.store.notes("s")
 
 
-def test_no_draft_remains_after_a_compression_that_failed(store_of: Reopen) -> None:
-    """Cancelled in the middle: no draft, the old view, and the next turn is served (FR-5)."""
-
-    async def cancelled() -> None:
-        slow = Gate("All about roofs.")
-        ctx = session(store_of(), summarizer=slow)
-        fill(ctx, 0, 40)
-        task = asyncio.create_task(ctx.aget_context_for_model())
-        await slow.entered.wait()
-        assert "draft:4096" in ctx.store.notes("s")
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert not any(name.startswith("draft:") for name in ctx.store.notes("s"))
-        slow.open.set()
-        assert checker.prompt_tokens(await ctx.aget_context_for_model()) <= ctx.window.usable
-
-    asyncio.run(cancelled())
-
-
 # --- any window -----------------------------------------------------------------------------------
 
 
@@ -420,29 +329,6 @@ class CountingStore(InMemoryStore):
         self.entries += len(found)
         self.calls["read"] += 1
         return found
-
-
-WINDOWS = (4_096, 8_192, 32_768, 128_000, 200_000, 1_000_000, 200_000, 32_768, 4_096, 1_000_000)
-
-
-@pytest.mark.slow
-def test_a_switch_to_any_window_never_overflows(store_of: Reopen) -> None:
-    """4k to a million, larger and smaller, in the middle of a session (C-9, FR-11)."""
-    ctx = session(store_of(), 4_096)
-    ctx.add_message(role="system", content="You are a roofer.")
-    ctx.set_goals(["Get the roof done."])
-    number = count()
-    for window in WINDOWS:
-        ctx = session(store_of(), window)
-        for _ in range(40):
-            i = next(number)
-            fill(ctx, i, i + 1, words=30)
-        prompt = ctx.get_context_for_model()
-        assert checker.prompt_tokens(prompt) <= ctx.window.usable
-        assert [g.text for g in ctx.goals] == ["Get the roof done."]
-        assert prompt[0]["content"] == "You are a roofer."
-        assert prompt[-1]["content"].startswith(f"Answer {i}")
-        assert cover_faults(ctx) == []
 
 
 @pytest.mark.slow
@@ -467,20 +353,6 @@ def test_a_turn_of_a_long_session_reads_its_window_and_no_more() -> None:
                 ctx.get_context_for_model()
             assert store.entries < most, f"{store.entries} entries were read for {window}"
             store.entries = 0
-
-
-@pytest.mark.slow
-def test_the_view_of_a_session_of_many_messages_is_opened_by_reading_a_few() -> None:
-    """Opening costs the window, whatever the session's length (NFR-1)."""
-    read: dict[int, int] = {}
-    for turns in (200, 2_000):
-        store = CountingStore()
-        fill(session(store, 4_096), 0, turns)
-        session(store, 4_096).get_context_for_model()
-        store.entries = 0
-        session(store, 4_096).get_context_for_model()
-        read[turns] = store.entries
-    assert read[2_000] <= 1.5 * read[200]
 
 
 TYPED = (

@@ -23,7 +23,7 @@ from tests import checker
 from tests.session.playing import Player
 from tests.sizes import seed, size
 
-QUICK, LONG = size(8, 40), size(30, 1_000)
+SESSIONS = size(30, 1_000)
 STEPS = (10, 20, 40, 80)
 """How many things are done in a session."""
 
@@ -68,22 +68,15 @@ def soak(numbers: Iterable[int], folder: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 def test_random_sessions_hold(tmp_path, capsys):
-    """K-13: a handful of them; more behind the marker, a thousand at night."""
-    count = soak(range(QUICK), tmp_path, capsys)
-    assert count["compressions"] > 3 * QUICK
+    """K-13: thirty by day, a thousand at night."""
+    first = seed(0)
+    count = soak(range(first, first + SESSIONS), tmp_path, capsys)
+    assert count["compressions"] > 3 * SESSIONS
+    assert count["cannot fit"], "some floors do not fit"
     missing = [a.__name__ for a in Player.ACTIONS if not count[a.__name__]]
     assert not missing, "everything was done at least once"
     for kind in ("InMemoryStore", "SQLiteManager", "chat_completions", "anthropic"):
-        assert count[kind] >= QUICK // 4, kind
-
-
-@pytest.mark.slow
-def test_many_random_sessions_hold(tmp_path, capsys):
-    """K-13: the whole soak."""
-    first = seed(0)
-    count = soak(range(first, first + LONG), tmp_path, capsys)
-    assert count["compressions"] > 3 * LONG
-    assert count["cannot fit"], "some floors do not fit"
+        assert count[kind] >= SESSIONS // 4, kind
 
 
 def test_a_player_sees_an_error_that_is_not_true():

@@ -92,13 +92,6 @@ def test_an_append_is_one_insert(tmp_path: Path, statements: Statements) -> None
         assert "archived" not in insert
 
 
-def test_adding_a_message_asks_no_more(tmp_path: Path, statements: Statements) -> None:
-    with talked(tmp_path / "s.db") as ctx:
-        statements.clear()
-        ctx.add_message(role="user", content="And the roof?")
-        assert (len(statements), transactions(statements)) == (3, 1)
-
-
 def test_a_stored_turn(tmp_path: Path, statements: Statements) -> None:
     with talked(tmp_path / "s.db") as ctx:
         statements.clear()
@@ -177,17 +170,6 @@ def test_what_could_not_be_read_is_read_again(
                 with pytest.raises(StoreFailed):
                     texts(ctx)
         assert texts(ctx) == texts(other) != before
-
-
-@pytest.mark.parametrize("kind", ["one store", "one file"])
-def test_managers_take_turns(tmp_path: Path, kind: str) -> None:
-    with talked(tmp_path / "s.db") as ctx, beside(ctx, tmp_path, kind) as other:
-        for i in range(9):
-            (ctx if i % 3 else other).add_message(role="user", content=f"Beam {i}?")
-            shown = texts(other if i % 2 else ctx)
-            assert shown[-1] == f"Beam {i}?"
-        assert texts(ctx) == texts(other)
-        assert len(ctx.history) == 6 + 9
 
 
 def test_what_was_archived_meanwhile_is_gone_on_with(tmp_path: Path) -> None:

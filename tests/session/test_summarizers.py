@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -10,11 +9,8 @@ from compact import ContextManager
 from compact.messages.events import BreakerOpened, Committed, ModelReplaced, SummaryReplaced
 from compact.testing import ScriptedSummarizer
 from tests.scripted import Rambles, ScriptedServer
+from tests.session.asking import of
 from tests.session.faults import KEYS, QUICK, SUMMARY, answered, asked
-
-
-def of(seen: Sequence[object], kind: type) -> list[Any]:
-    return [event for event in seen if isinstance(event, kind)]
 
 
 def compressed(ctx: ContextManager, seen: Sequence[object], times: int) -> None:

@@ -279,21 +279,6 @@ def test_a_list_without_beginning_and_end_is_a_branch_that_says_so() -> None:
     assert ctx.store.branch(ctx.id).messages == 41
 
 
-def test_a_list_of_which_nothing_is_known_says_so() -> None:
-    """It begins anew on a branch of its own, with an event that names it (NFR-2)."""
-    seen: list[Event] = []
-    ctx = ContextManager(on_event=seen.append)
-    ctx.sync([timed(0), *talk(0, 3)])
-    ctx.sync([timed(0), *talk(7, 9)])
-    ctx.sync([timed(0), *talk(7, 8), {"role": "user", "content": "Other words."}])
-    events = [e for e in seen if isinstance(e, BranchTaken)]
-    assert [(e.known, e.left, e.new, e.reason) for e in events] == [
-        (1, 6, 4, "unknown"),
-        (3, 2, 1, "edited"),
-    ]
-    assert events[1].branch_id == ctx.branch_id
-
-
 @pytest.mark.slow
 @in_both
 def test_a_prompt_of_long_ago_is_known_by_its_checkpoints(kind: str, tmp_path: Path) -> None:

@@ -54,21 +54,6 @@ def compressed(turns: int = 14) -> ContextManager:
 # --- single steps ---------------------------------------------------------------------------------
 
 
-def test_undo_takes_a_compression_back_and_redo_puts_it_in_force_again() -> None:
-    """Undo then redo is the identity on the prompt; the history stays (FR-1)."""
-    ctx = session()
-    fill(ctx, 0, 14)
-    whole = ctx.get_context_for_model()
-    ctx.compress_conversation(0.3)
-    short = ctx.get_context_for_model()
-    assert short != whole
-    ctx.undo()
-    assert ctx.get_context_for_model() == whole
-    ctx.redo()
-    assert ctx.get_context_for_model() == short
-    assert len(ctx.history) == 28
-
-
 def test_undo_goes_back_step_by_step() -> None:
     """Two undos go back two compressions; a third finds nothing (FR-1)."""
     ctx = session()
@@ -91,16 +76,6 @@ def test_undo_goes_back_step_by_step() -> None:
         ctx.redo()
 
 
-def test_what_came_since_stays_in_view_after_an_undo() -> None:
-    """Undo is about the view: messages stay (FR-1)."""
-    ctx = compressed(14)
-    ctx.add_message(role="user", content="and one more")
-    ctx.undo()
-    prompt = ctx.get_context_for_model()
-    assert len(prompt) == 29
-    assert prompt[-1]["content"] == "and one more"
-
-
 def test_a_new_compression_after_an_undo_ends_what_could_be_redone() -> None:
     """As in every editor: another step forward forgets the way that was left (FR-1)."""
     ctx = compressed(14)
@@ -110,15 +85,6 @@ def test_a_new_compression_after_an_undo_ends_what_could_be_redone() -> None:
         ctx.redo()
     ctx.undo()
     assert not ctx.checkpoints
-
-
-def test_an_undo_that_no_longer_fits_compresses_again_rather_than_overflow() -> None:
-    """What was chosen is shown as long as it fits; never a prompt above the window (FR-3)."""
-    ctx = compressed(14)
-    fill(ctx, 20, 29)
-    ctx.undo()
-    ctx.get_context_for_model()
-    assert ctx.active_context().tokens <= ctx.window.usable
 
 
 def test_restore_gives_exactly_the_prompt_of_the_snapshot() -> None:
@@ -156,73 +122,6 @@ def test_undo_of_a_restore_goes_back_to_the_old_branch() -> None:
     ctx.redo()
     assert ctx.get_context_for_model() == there
     assert ctx.goals == ()
-
-
-@pytest.mark.slow
-def test_a_snapshot_is_tiny_and_brings_back_a_restored_session_after_reopening() -> None:
-    """A position and ids, whatever the session's size; by id, in another process too (FR-1)."""
-    store = InMemoryStore()
-    ctx = session(store)
-    fill(ctx, 0, 200)
-    before = ctx.get_context_for_model()
-    snapshot = ctx.snapshot("before lunch")
-    assert len(snapshot.model_dump_json()) < 2_000
-    fill(ctx, 200, 230)
-    ctx.get_context_for_model()
-    again = session(store)
-    again.restore(snapshot.id)
-    assert again.get_context_for_model() == before
-    with pytest.raises(NotFound, match=snapshot.id):
-        again.restore("sn-nobody")
-
-
-def test_a_branch_goes_on_from_what_was_in_force_there() -> None:
-    """Also far before the last compression, and the other branch stays as it was (FR-1)."""
-    ctx = session()
-    fill(ctx, 0, 60)
-    ctx.get_context_for_model()
-    fill(ctx, 60, 120)
-    ctx.get_context_for_model()
-    seen = ctx.context_at(130)
-    old = ctx.branch_id
-    ctx.branch(at=130)
-    assert len(ctx.history) == 130
-    assert [m.content for m in ctx.active_context().messages] == [m.content for m in seen.messages]
-    assert [b.messages for b in ctx.branches()] == [240, 130]
-    assert len(ctx.store.read(old, 0, 10_000)) == 240
-    with pytest.raises(NotFound, match="has 130 messages"):
-        ctx.branch(at=131)
-
-
-def test_what_a_model_saw_is_told_message_by_message() -> None:
-    """`context_at(n)` is the prompt that was given out when there were n messages (US-8, FR-1)."""
-    ctx = session()
-    given: dict[int, Prompt] = {}
-    for i in range(80):
-        fill(ctx, i, i + 1)
-        if i == 30:
-            ctx.set_goals(["Get the roof done."])
-        given[len(ctx.history)] = list(ctx.get_context_for_model())
-    assert ctx._session.view.projection is not None
-    assert ctx._session.view.projection.number > 3
-    for at, prompt in given.items():
-        shown = ctx._session.state.wire.render(ctx.context_at(at).sent)
-        assert shown == prompt, f"at {at}"
-    with pytest.raises(NotFound):
-        ctx.context_at(161)
-
-
-def test_restoring_brings_the_policy_back() -> None:
-    """What was kept and when to compress belongs to the state (FR-1)."""
-    ctx = session(policy=CompactPolicy(trigger_ratio=0.5))
-    fill(ctx, 0, 3)
-    snapshot = ctx.snapshot()
-    store = ctx.store
-    other = ContextManager(window=WINDOW, store=store, session_id="s", tokenizer="o200k")
-    assert other.policy.trigger_ratio == 0.7
-    other.restore(snapshot)
-    assert other.policy.trigger_ratio == 0.5
-    assert other.window.trigger == int(other.window.size * 0.5)
 
 
 def test_a_snapshot_of_early_days_is_restored() -> None:

@@ -97,17 +97,6 @@ def test_what_another_one_does_just_before_counts(own: str, other: str) -> None:
     assert_whole(store)
 
 
-def test_two_undo_at_once_and_each_takes_one_step_back() -> None:
-    store = Interrupted()
-    ctx, other = moved(store, 4), session(store)
-    plain = session(store)
-    store.between = other.undo
-    ctx.undo()
-    assert plain.compressions == 3
-    assert session(store).compressions == 1
-    assert_whole(store)
-
-
 def test_of_two_that_undo_the_last_step_one_is_refused() -> None:
     """Neither ruins the session."""
     store = Interrupted()

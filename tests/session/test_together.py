@@ -1,7 +1,7 @@
 """Several callers at once: threads, tasks and managers of one session (US-1, FR-5, NFR-2)."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,12 @@ import pytest
 
 from compact import ContextManager, SQLiteManager
 from compact.errors import CannotFit, StoreFailed
-from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import StageStarted
 from compact.messages.protocols import SessionStore
 from compact.session.views.fitting import make_fit
-from compact.store.inmemory import InMemoryStore
-from compact.testing import ScriptedSummarizer
 from tests import checker
 from tests.doors.talking import verbatim
+from tests.session.asking import Gate, fill
 from tests.session.playing import cover_faults
 
 WINDOW = 4_096
@@ -26,36 +24,8 @@ PRIMING = 3
 Dict = dict[str, Any]
 
 
-class Slow(ScriptedSummarizer):
-    """Writes when it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__("All about roofs.")
-        self.entered, self.open = asyncio.Event(), asyncio.Event()
-
-    async def summarize(self, request: SummaryRequest) -> Summary:
-        self.entered.set()
-        await self.open.wait()
-        return await super().summarize(request)
-
-
-@pytest.fixture(params=["in memory", "SQLite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
-    if request.param == "in memory":
-        yield InMemoryStore()
-        return
-    with SQLiteManager(tmp_path / "sessions.db", durability="normal") as kept:
-        yield kept
-
-
 def session(store: SessionStore, window: int = WINDOW, **options: Any) -> ContextManager:
     return ContextManager(window=window, store=store, session_id="s", tokenizer="o200k", **options)
-
-
-def fill(ctx: ContextManager, start: int, stop: int) -> None:
-    for i in range(start, stop):
-        ctx.add_message(role="user", content=f"Question {i}: " + "what of the roof? " * 10)
-        ctx.add_message(role="assistant", content=f"Answer {i}: " + "it holds. " * 20)
 
 
 def assert_sound(ctx: ContextManager, prompt: list[Dict]) -> None:
@@ -74,7 +44,7 @@ def while_it_waits(store: SessionStore, act: Callable[[ContextManager], object])
     """A session on which something was done while a compression waited for its summary."""
 
     async def meanwhile() -> ContextManager:
-        slow = Slow()
+        slow = Gate("All about roofs.")
         ctx = session(store, summarizer=slow)
         fill(ctx, 0, 40)
         task = asyncio.create_task(ctx.aget_context_for_model())

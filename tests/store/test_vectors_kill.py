@@ -2,13 +2,6 @@
 stays without its message, and none is mixed with those of another model (S-3, NFR-2).
 """
 
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,62 +9,21 @@ import pytest
 
 from compact import SQLiteManager, VectorStore
 from compact.store.sqlite import vectors
+from tests.killing import Nursery, forking
 from tests.sizes import seed, size
 from tests.store.embedding_writer import embedder
 
-ROOT = Path(__file__).resolve().parents[2]
 KILLS = size(30, 300)
-PATIENCE = 60
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="the writer forks"),
-]
+pytestmark = [pytest.mark.slow, forking]
 
 
-class Nursery:
-    """Writers, one after the other, and what they promised."""
-
-    def __init__(self, folder: Path, number: int) -> None:
-        self.database, self.ledger = folder / "chat.db", folder / "ledger.jsonl"
-        self.ledger.touch()
-        self.rng = random.Random(number)
-        command = [sys.executable, "-m", "tests.store.embedding_writer"]
-        self.process = subprocess.Popen(
-            [*command, str(self.database), str(self.ledger)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-        )
-
-    def kill_one(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        before = len(self.ledger.read_bytes().splitlines())
-        self.process.stdin.write(f"{self.rng.getrandbits(30)}\n")
-        self.process.stdin.flush()
-        writer = int(self.process.stdout.readline())
-        lines, until = self.rng.randint(1, 12), time.monotonic() + PATIENCE
-        while len(self.ledger.read_bytes().splitlines()) < before + lines:
-            assert time.monotonic() < until, "the writer hangs"
-            time.sleep(0.001)
-        time.sleep(self.rng.random() * 0.02)
-        os.kill(writer, signal.SIGKILL)
-        assert self.process.stdout.readline() == "gone\n"
-
-    def promised(self) -> dict[str, int]:
-        """Session → messages that it has at least; a line that was cut off promised nothing."""
-        found: dict[str, int] = {}
-        data = self.ledger.read_bytes()
-        for line in data[: data.rfind(b"\n") + 1].splitlines():
-            row = json.loads(line)
-            if "session" in row:
-                found[row["session"]] = row["messages"]
-            found.pop(row.get("deletes", ""), None)
-        if not data.endswith(b"\n"):
-            self.ledger.write_bytes(data[: data.rfind(b"\n") + 1])
-        return found
+def at_least(promised: dict[str, int], rows: list[dict[str, Any]]) -> dict[str, int]:
+    """Session → messages that it has at least."""
+    for row in rows:
+        if "session" in row:
+            promised[row["session"]] = row["messages"]
+        promised.pop(row.get("deletes", ""), None)
+    return promised
 
 
 def is_whole(database: Path, promised: dict[str, int], *, to_the_end: bool) -> int:
@@ -97,14 +49,14 @@ def is_whole(database: Path, promised: dict[str, int], *, to_the_end: bool) -> i
 
 
 def torture(folder: Path, kills: int, number: int) -> int:
-    nursery, most = Nursery(folder, number), 0
-    try:
+    most, promised = 0, dict[str, int]()
+    with Nursery("tests.store.embedding_writer", folder, number) as nursery:
         for kill in range(kills):
-            nursery.kill_one()
+            words, lines = nursery.rng.getrandbits(30), nursery.rng.randint(1, 12)
+            nursery.run(words, lines=lines)
             last = kill % 10 == 9 or kill == kills - 1
-            most = max(most, is_whole(nursery.database, nursery.promised(), to_the_end=last))
-    finally:
-        nursery.process.communicate(timeout=60)
+            at_least(promised, nursery.promised())
+            most = max(most, is_whole(nursery.database, promised, to_the_end=last))
     return most
 
 
