@@ -25,7 +25,7 @@ from typing import NamedTuple
 from compact.messages.cached import cached_property
 from compact.messages.characters import piecewise
 from compact.patterns import regex
-from compact.text.pasted import MATERIAL, block, closing
+from compact.text.pasted import ITEM, MATERIAL, block, closing
 
 FENCE = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
@@ -69,10 +69,7 @@ _TAG = regex(
     r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
-_NUMBER = regex(r"-?\d+")
-"""An exit code as the only text of a tag. The call's output follows the tag."""
 _BEFORE = regex(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
-_BULLET = regex(r"[-*+•>][ \t]")
 _AFTER = regex(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
 _AFTER_OPEN = regex(r"[^\[\]<>\n]{0,200}[\]>]")
 """What may follow the words of a label (`_AFTER`), and of a label in brackets (`_AFTER_OPEN`)."""
@@ -103,14 +100,14 @@ _HEADING = regex(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = regex(r"\S")
 _WORD = regex(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _QUOTED = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:]|>> ?\w[\w.]*[ \t]*[(=])")
-_CODE = regex(r"[={}<>;\\|$`_]")
-_LISTED = regex(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_CODE_SIGNS = frozenset("={}<>;\\|$`_")
 _MARKS = {
     **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
     '"""': ('"""',),
 }
 _OPENS = regex(r'(?:^[ \t]*|[:：,=][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
-_CLOSED = regex(r"[ \t.,;:!?)*_]*$")
+_CLOSES = " \t.,;:!?)*_"
+"""What may follow a closing quotation mark on its line."""
 _JSON = json.JSONDecoder()
 
 
@@ -367,7 +364,7 @@ def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
     if not (is_alone or is_tools or ends_line):
         return None
     within = lines.text[tag.end() : min(end, tag.end() + 40)].partition("<")[0]
-    is_status = is_tools and ends_line and _NUMBER.fullmatch(within.strip()) is not None
+    is_status = is_tools and ends_line and within.strip().lstrip("-").isdigit()  # an exit code
     return Passage(start, len(lines.text) if is_status else end, is_tools)
 
 
@@ -438,7 +435,8 @@ def _label(label: str) -> _Label | None:
     if found := _ROLE.match(label):
         return _Label("<" if label[0] == "<" else "", is_alone=False, is_sure=True)
     before = _BEFORE.match(label)
-    if before is None or _BULLET.match(label):
+    is_item = label[:1] in "-*+•>" and label[1:2].isspace()
+    if before is None or is_item:
         return None
     after, named = _named(label, before.end())
     marks, is_known = before["marks"], bool(named & _SURE)
@@ -499,14 +497,14 @@ def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
     if last >= min(len(lines), number + LONGEST_QUOTATION):
         return None
     at = max(lines[last].rfind(mark) for mark in closing) + len(closing[0])
-    is_closed = _CLOSED.match(lines[last], at)
+    is_closed = not lines[last][at:].strip(_CLOSES)
     return Passage(lines.starts[number], lines.end(last)) if is_closed else None
 
 
 def _is_prose(line: str) -> bool:
     """Whether a line reads as a sentence, and not as code."""
     is_sentence = line[:1].isalpha() and " " in line and line.endswith((".", "!", "?", ",", ":"))
-    return is_sentence and not _CODE.search(line)
+    return is_sentence and _CODE_SIGNS.isdisjoint(line)
 
 
 class _Indented:
@@ -530,7 +528,7 @@ class _Indented:
             if not (self._is_answer or self._is_open or self._is_announced):
                 is_code = is_code and not _is_prose(line.strip())
         else:
-            is_code, self._in_list = False, _LISTED.match(line) is not None
+            is_code, self._in_list = False, ITEM.match(line) is not None
             self._is_announced = line.rstrip().endswith(":")
         self._is_open, self._after_empty = is_code, False
         return is_code
