@@ -72,8 +72,6 @@ _KEY = regex(
     r"[ \t]*(?:- (?=[a-z_][\w.-]*[:=]))?(?P<key>[\w\"'][\w.\"'/ -]{0,40})"
     r"(?:[:：](?=[ \t]|$)|[ \t]?=(?!=)|;(?=\w+=))"
 )
-_ALONE = regex(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
-"""Indented code, or a name in brackets alone on its line. A line above does not announce it."""
 _CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _ADDRESSED = regex(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
 """A name and a mail address, as in the header of a mail in any language."""
@@ -119,12 +117,11 @@ _LEAD = regex(
     r"|[\w.]{0,60}(?:Error|Exception): "
     # columns, and a remark in brackets
     r"|\S+(?: {2,}\S+){2}|\[[^\]\n:]{1,60}: [^\]\n]*\][ \t]*$"
-)
-"""How lines of data, code and logs begin."""
-_CODE = regex(
-    r"[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
+    # code
+    r"|[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
     r"|(?:def|class|import|from|func|fn|function|const|var|return|SELECT|INSERT)\b[^\n]*[(){=;*]"
 )
+"""How lines of data, code and logs begin."""
 _DIFF = regex(r"diff --git |@@ -\d|--- \S+[ \t]*$|index [0-9a-f]{3,40}\.\.")
 _DIFF_LINE = regex(r"[ +\-@\\]|diff |index |new file |deleted |rename |similarity |$")
 _COMMENT = regex(r"[ \t]*#(?!#)[ \t]*(?P<words>[^\n#]+)")
@@ -132,19 +129,13 @@ _COLUMNS = regex(r"\w+(?: \w+)?(?P<mark>[,;\t|])(?: ?\w+(?: \w+)?(?:(?P=mark)|$)
 _PICTURE = regex(
     r"!\[[^\]\n]{0,500}\](?:\([^)\n]{0,500}\)|\[[^\]\n]{0,200}\])?|<img\b[^>\n]{0,500}>", re.I
 )
-_SALUTATION = regex(
-    r"(?:Dear|Hi|Hello|Liebe[rs]?|Sehr geehrte[rs]?|Hallo|Chère?|Estimad[oa]) [^\n.!?]{1,40},$"
-)
 _CAPTION = regex(r"[^ \ta-zß-ÿ][^\n]{0,77}[^\s.!?,:;…。！？：`]$")
-_TIMED = regex(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
 _FORMAL = regex(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
 """Signs that a line is no sentence: an address, a time, brackets around it, or only marks."""
-_ENDED = regex(r".*[.!?:…。！？：][\"”»]?$")
 _TREE = regex(r"(?P<key>[a-z_][\w-]*):$")
 """A YAML key alone on its line."""
 _DEEPER = ("  ", "- ")
 """How a line below a YAML key begins."""
-_PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
 """A paragraph that is a single question."""
 LONG_COMMENT = 6
@@ -192,11 +183,10 @@ def block(lines: Rows, number: int) -> Pasted | None:
     if (
         _TO_THE_END.match(line.lstrip())
         or _is_marker(lines, number, line)
-        or _is_letter(lines, number, line)
         or (_opens(lines, number) and _is_headed(lines, number, line))
     ):
         return Pasted(0, len(lines))
-    if _LEAD.match(line.lstrip()) or _is_code(line) or _is_columns(lines, number, line):
+    if _LEAD.match(line.lstrip()) or _is_columns(lines, number, line):
         return Pasted(0, _paragraph(lines, number))
     return (
         _comment(lines, number, line)
@@ -222,13 +212,9 @@ def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
     words, below = found["words"].rstrip(), lines[min(number + 1, len(lines) - 1)]
     is_long = words.endswith((".", "!")) or len(words.split()) >= LONG_COMMENT
     is_comment = is_long or (
-        number + 1 < len(lines) and bool(_COMMENT.match(below) or _is_code(below))
+        number + 1 < len(lines) and bool(_COMMENT.match(below) or _LEAD.match(below.lstrip()))
     )
     return Pasted(0, number + 1) if is_comment else None
-
-
-def _is_code(line: str) -> bool:
-    return bool(_CODE.match(line.strip()))
 
 
 def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
@@ -242,7 +228,7 @@ def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     if announces is None:
         points = _POINTS.intersection(said) and MATERIAL.intersection(said)
         return Pasted(len(line), len(lines)) if points else None
-    if _ALONE.match(lines[below]) or lines.is_marked(below):
+    if lines.is_marked(below) or lines[below].startswith(("    ", "\t")):  # code ends by itself
         return None
     is_own = ITEM.match(lines[below]) or _WISHES.intersection(said) or number > lines.heading
     if is_own and not _hands_over(said, found["said"]):
@@ -343,11 +329,6 @@ def _is_columns(lines: Rows, number: int, line: str) -> bool:
     return count > is_loose and lines[number + 1].count(found["mark"]) >= count
 
 
-def _is_letter(lines: Rows, number: int, line: str) -> bool:
-    """Whether a letter begins in the line, below the user's words."""
-    return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
-
-
 def _opens(lines: Rows, number: int) -> bool:
     """Whether the line opens a paragraph below the user's words and above the first heading."""
     return 1 < number < lines.heading and not lines[number - 1].strip()
@@ -355,8 +336,6 @@ def _opens(lines: Rows, number: int) -> bool:
 
 def _is_headed(lines: Rows, number: int, line: str) -> bool:
     """Whether the line is a title of the line below, in a form that users do not write."""
-    if _PROMPT.match(line) and lines[_above(lines, number)].rstrip().endswith("?"):
-        return True
     below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
     is_wish = _WISHES.intersection([line.lower(), line.lower().removesuffix("s")])
     if not below or is_wish or ITEM.match(line):
@@ -366,17 +345,9 @@ def _is_headed(lines: Rows, number: int, line: str) -> bool:
         is_more = after < len(lines) and _KEY.match(lines[after])
         is_wish = _WISHES.intersection(_words(found["key"]))
         return after > number + 1 and bool(is_more or not is_wish)
-    if _TIMED.match(line) or _TIMED.match(below):
-        return True
     if _CAPTION.match(line) is None:
         return False
-    is_form = line.isupper() or below[0] == " " or any(map(_FORMAL.search, (line, below)))
-    return is_form or (_ENDED.match(below) is not None and not ITEM.match(below))
-
-
-def _above(lines: Rows, number: int) -> int:
-    """Return the number of the nearest non-empty line above; 0 if there is none."""
-    return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
+    return line.isupper() or below[0] == " " or any(map(_FORMAL.search, (line, below)))
 
 
 def _while(lines: Rows, number: int, is_more: Callable[[str], object]) -> int:
