@@ -8,7 +8,6 @@ succeed. No content is left out here.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
@@ -23,11 +22,8 @@ _OURS = frozenset(("timestamp", *META))
 """Fields of a message that only compact reads."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 """Roles that compact accepts → the roles that servers know."""
-_CHAT_ID = regex(r".{1,40}", re.DOTALL)
-_ITEM_ID = regex(r".{1,64}", re.DOTALL)
-_BLOCK_ID = regex(r"[a-zA-Z0-9_-]+")
-_NINE = regex(r"[a-zA-Z0-9]{9}")
-"""Call ids that OpenAI's two APIs, Anthropic's API and Mistral's templates accept."""
+_CHAT_ID, _ITEM_ID, _TEMPLATE_ID = 40, 64, 9
+"""Characters of a call id: at most in OpenAI's two APIs, exactly in Mistral's templates."""
 _ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
 """How OpenAI's own item ids begin. OpenAI refuses other ids, and does not need any."""
 _NO_NAME = regex(r"[^a-zA-Z0-9_-]")
@@ -117,16 +113,19 @@ def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
         case {"type": "tool_use", "id": called}:
             arguments = block.get("input") or ""
             value = arguments_of(arguments) if isinstance(arguments, str) else arguments
-            return {**block, "id": _fitting(called, _BLOCK_ID), "input": value}
+            return {**block, "id": _fitting(called), "input": value}
         case {"type": "tool_result", "tool_use_id": called}:
-            return {**block, "tool_use_id": _fitting(called, _BLOCK_ID)}
+            return {**block, "tool_use_id": _fitting(called)}
         case _:
             return block
 
 
-def _fitting(call_id: str, allowed: re.Pattern[str]) -> str:
-    """Return the id if it is allowed, else an id made from it: equal for a call and its result."""
-    if allowed.fullmatch(call_id):
+def _fitting(call_id: str, longest: int | None = None) -> str:
+    """Return the id if the API accepts it, else an id made from it: equal for a call and its
+    result. Without `longest`, the id may have letters, digits, `_` and `-`, as in Anthropic's API.
+    """
+    is_allowed = _NO_NAME.search(call_id) is None if longest is None else len(call_id) <= longest
+    if call_id and is_allowed:
         return call_id
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
@@ -202,9 +201,9 @@ def shortly_named(message: Served) -> Served:
 
 
 def _of_nine(call_id: str) -> str:
-    if _NINE.fullmatch(call_id):
+    if len(call_id) == _TEMPLATE_ID and call_id.isascii() and call_id.isalnum():
         return call_id
-    return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+    return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:_TEMPLATE_ID]
 
 
 def plainly(message: Served) -> Served:
