@@ -69,9 +69,8 @@ AGAIN = 0.3
 TALKATIVE = 0.7
 """A sentence's gain is multiplied by its speaker's share of the talk to the power of minus this. So
 a user's few words can compete with an assistant's long lists. Equal speakers count the same."""
-THRIFT, _LEAST_COST = 0.8, 6
-"""A sentence's gain is divided by its cost to the power of `THRIFT`. A cost below `_LEAST_COST`
-counts as `_LEAST_COST`. A higher power or a lower `_LEAST_COST` prefers short sentences."""
+THRIFT = 0.8
+"""A sentence's gain is divided by its cost to this power. A higher power prefers short ones."""
 REMEMBERED = 4_096
 """How many sentences are cached with their weight, at about 2 kB each."""
 
@@ -114,10 +113,7 @@ class Candidates:
         self._weights = _weights(items, rows)
         self._costs = [cost(item.text) for item in items]
         self._scale = [
-            row.worth
-            * weigh(item)
-            * speech[item.speaker]
-            / math.pow(max(_LEAST_COST, took), THRIFT)
+            row.worth * weigh(item) * speech[item.speaker] / math.pow(max(1, took), THRIFT)
             for item, row, took in zip(items, rows, self._costs, strict=True)
         ]
         gains = map(self._gain, range(len(items)), repeat(self._weights))

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from compact.messages.cached import cached_property
 from compact.messages.characters import piecewise
 from compact.patterns import regex
-from compact.text.pasted import ITEM, MATERIAL, block, closing
+from compact.text.pasted import ITEM, LONGEST_LABEL, MATERIAL, block, closing
 
 FENCE = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
@@ -73,8 +73,6 @@ _ACTION = regex(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line in which an agent announces a call in plain text, such as `Action:`."""
-_LONGEST_LABEL = 200
-"""How many characters of a line are searched for a label."""
 _LABEL_WORD = "|".join(sorted({*_OUTPUT, *_TOOLS, "of", "a", "an", "the", "for", "from"}))
 _LABEL = regex(
     r"(?![-*+•>][ \t])(?P<marks>[^\w\s]{0,12}?(?P<open>[<\[|])?)[ \t]*"
@@ -401,7 +399,7 @@ class _Label(NamedTuple):
 
 
 def _label(label: str) -> _Label | None:
-    found = _LABEL.match(label, 0, _LONGEST_LABEL)
+    found = _LABEL.match(label, 0, LONGEST_LABEL)
     words = set(re.split("[ _-]+", found["words"].lower())) if found else set[str]()
     if found is None or not (words & _OUTPUT and words & _TOOLS):
         return None

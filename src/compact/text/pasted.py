@@ -140,8 +140,8 @@ _ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
 """A paragraph that is a single question."""
 LONG_COMMENT = 6
 """A line with at least this many words after a single `#` is a comment, not a heading."""
-LONGEST_MARKER = 200
-"""How many characters of an announcing line are read. Of a longer line, only the end is read."""
+LONGEST_LABEL = 200
+"""How many characters of a line are read for a label, or for what announces a text."""
 LONGEST_HEAD = 12
 """How many lines of a header are read."""
 MOST_WORDS, FEW_WORDS = 8, 4
@@ -219,7 +219,7 @@ def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
 
 def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     """Return the text that the line announces by a final colon or a word such as `below`."""
-    tail = line[-LONGEST_MARKER:]
+    tail = line[-LONGEST_LABEL:]
     announces = _ANNOUNCES.match(tail)
     found = announces or _POINTS_ON.search(tail)
     if found is None or ITEM.match(line) or (below := _next(lines, number)) == len(lines):
@@ -312,7 +312,7 @@ def _picture(line: str, number: int) -> Pasted | None:
 
 def _is_marker(lines: Rows, number: int, line: str) -> bool:
     """Whether the line opens a text: it is a row of marks with a title, or a bare file name."""
-    found = _MARKER.match(line) if len(line) <= LONGEST_MARKER else None
+    found = _MARKER.match(line) if len(line) <= LONGEST_LABEL else None
     if found is None:
         return bool(_TITLE.fullmatch(line)) and number + 1 < len(lines)
     words = _words(found["words"])

@@ -22,8 +22,8 @@ _OURS = frozenset(("timestamp", *META))
 """Fields of a message that only compact reads."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 """Roles that compact accepts → the roles that servers know."""
-_CHAT_ID, _ITEM_ID, _TEMPLATE_ID = 40, 64, 9
-"""Characters of a call id: at most in OpenAI's two APIs, exactly in Mistral's templates."""
+_LONGEST_ID: Mapping[str, int] = {"chat_completions": 40, "responses": 64}
+"""Most characters of a call id in OpenAI's two APIs."""
 _ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
 """How OpenAI's own item ids begin. OpenAI refuses other ids, and does not need any."""
 _NO_NAME = regex(r"[^a-zA-Z0-9_-]")
@@ -42,7 +42,7 @@ def served_message(raw: Raw) -> Served:
     if isinstance(legacy := message.get("function_call"), Mapping):
         message["function_call"] = _with_readable(legacy)
     if "tool_call_id" in message:
-        message["tool_call_id"] = _fitting(message["tool_call_id"], _CHAT_ID)
+        message["tool_call_id"] = _fitting(message["tool_call_id"], _LONGEST_ID["chat_completions"])
     content = message.get("content")
     if isinstance(content, list | tuple) and content:
         message["content"] = [
@@ -62,7 +62,7 @@ def _set(raw: Raw) -> Served:
 
 def _call(raw: Raw) -> Served:
     call: Served = {k: v for k, v in raw.items() if v is not None}
-    call["id"] = _fitting(call["id"], _CHAT_ID)
+    call["id"] = _fitting(call["id"], _LONGEST_ID["chat_completions"])
     body = call.get("function")
     call["type"] = "custom" if body is None else "function"
     return call if body is None else {**call, "function": _with_readable(body)}
@@ -81,7 +81,7 @@ def served_item(raw: Raw) -> Served:
     if head and not str(item.get("id", head)).startswith(head):
         del item["id"]
     if "call_id" in item:
-        item["call_id"] = _fitting(item["call_id"], _ITEM_ID)
+        item["call_id"] = _fitting(item["call_id"], _LONGEST_ID["responses"])
     match item.get("type", "message"):
         case "function_call":
             return _with_readable(item)
@@ -201,9 +201,9 @@ def shortly_named(message: Served) -> Served:
 
 
 def _of_nine(call_id: str) -> str:
-    if len(call_id) == _TEMPLATE_ID and call_id.isascii() and call_id.isalnum():
+    if len(call_id) == 9 and call_id.isascii() and call_id.isalnum():
         return call_id
-    return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:_TEMPLATE_ID]
+    return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
 def plainly(message: Served) -> Served:
