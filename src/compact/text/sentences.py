@@ -1,6 +1,6 @@
 """Splits prose into lines and sentences, and finds the topic of a sentence.
 
-Markdown is read line by line; code fences, tables and pasted logs are skipped. The words that show
+Markdown is read line by line; code fences are skipped. The words that show
 a topic are English, German and Chinese. A sentence in another language has the topic `facts`.
 """
 
@@ -27,12 +27,6 @@ _SENTENCE_END = regex(
     r"(?<=[.!?…])(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St)\.)(?<!\b(?:Mrs|Sra|Mme)\.)"
     r"[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])"
 )
-_LOG_LINE = regex(
-    r"^\s*(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d|at \S+\(|File \"|\+\+\+|---|@@|\||\$ |>>> |"
-    r"#\s*\d|[{}\[\]<]|\d+[→:|]\s|"
-    r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE)\b)"
-)
-
 _UNDECIDED = regex(
     r"\A(?:✅|✓|\[x\]|done\b|(?:i(?:'ve| have)? )?(?:fixed|added|created|implemented|updated|"
     r"removed|renamed|moved|committed|merged|refactored|replaced|rewrote|extended|deleted|changed)\b"
@@ -86,7 +80,7 @@ def lines_of(text: str) -> Iterator[str]:
         if line.lstrip().startswith(_FENCES):
             fenced = not fenced
             continue
-        if fenced or not line.strip() or is_log_line(line):
+        if fenced or not line.strip():
             continue
         words = bare(line)
         if len(words) <= LONG_LINE:
@@ -100,11 +94,6 @@ def sentences_of(line: str) -> Iterator[str]:
     for sentence in _SENTENCE_END.split(line):
         if sentence and (bare := sentence.strip()):
             yield bare
-
-
-def is_log_line(line: str) -> bool:
-    """Whether a line looks like a log, a trace, a diff or a table rather than prose."""
-    return bool(_LOG_LINE.match(line))
 
 
 def bare(line: str) -> str:
