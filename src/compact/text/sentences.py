@@ -27,7 +27,7 @@ _SENTENCE_END = regex(
     r"(?<=[.!?…])(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St)\.)(?<!\b(?:Mrs|Sra|Mme)\.)"
     r"[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])"
 )
-_UNDECIDED = regex(
+UNDECIDED = regex(
     r"\A(?:✅|✓|\[x\]|done\b|(?:i(?:'ve| have)? )?(?:fixed|added|created|implemented|updated|"
     r"removed|renamed|moved|committed|merged|refactored|replaced|rewrote|extended|deleted|changed)\b"
     r"|(?:(?:we |i |you )?(?:need|needs|have|will need) to|(?:we|i|you) (?:can|could|should|might)|"
@@ -108,6 +108,6 @@ def plain(line: str) -> str:
 
 def topic_of(sentence: str) -> Topic:
     """Return the topic of a sentence; `facts` if it has no sign of another."""
-    if _UNDECIDED.search(sentence):
+    if UNDECIDED.search(sentence):
         return "facts"
     return next((topic for topic, sign in _TOPICS if sign.search(sentence)), "facts")
