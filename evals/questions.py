@@ -114,7 +114,9 @@ class _Maker:
                 yield from self._clozes(kind, lead, self._decided())
             case "error":
                 yield from self._clozes(kind, "This error came", self._failing())
-                yield from self._clozes(kind, "This was said to be wrong", self._told("errors"))
+                yield from self._clozes(
+                    kind, "This was said to be wrong", self._told(_is_on("errors"))
+                )
                 yield from self._checks()
 
     def _failing(self) -> Iterator[str]:
@@ -139,7 +141,7 @@ class _Maker:
             if item.before:
                 yield item.before
                 yield item.text
-        yield from self._told(lambda said: sentences.topic_of(said) == "decisions")
+        yield from self._told(_is_on("decisions"))
 
     def _clozes(self, kind: Kind, lead: str, lines: Iterable[str]) -> Iterator[Probe]:
         for line in lines:
@@ -205,6 +207,10 @@ class _Maker:
             outcome = "passed" if check.passed else "failed"
             question = f"Had the last run of this command passed or failed? “{check.step}”"
             yield Probe("error", question, outcome, check.step, ("passed", "failed"))
+
+
+def _is_on(topic: sentences.Topic) -> Callable[[str], bool]:
+    return lambda said: sentences.topic_of(said) == topic
 
 
 def _is_open(said: str) -> bool:
