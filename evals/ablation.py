@@ -53,8 +53,10 @@ def items(folder: Path) -> Iterator[Item]:
         said = person.said(person.rows_of(path))
         yield Item(half, path.stem, partial(_kept, messages, said))
     count = token_counter("chat_completions", tokenizer="o200k").text
-    for chat in (*plain.locomo(folder), *plain.longmemeval(folder, count)):
-        yield Item(chat.part, chat.name, partial(_answered, chat, count))
+    talks = {"LoCoMo": plain.locomo(folder), "LongMemEval": plain.longmemeval(folder, count)}
+    for source, chats in talks.items():
+        for chat in chats:
+            yield Item(chat.part, chat.name, partial(_answered, source, chat, count))
 
 
 def _covered(cases: coverage.Cases, case: coverage.Case) -> Measures:
@@ -79,11 +81,11 @@ def _kept(messages: Sequence[Message], said: Sequence[person.Said]) -> Measures:
     return {"statements": mean(kept)} if kept else {}
 
 
-def _answered(chat: plain.Chat, count: Callable[[str], int]) -> Measures:
+def _answered(source: str, chat: plain.Chat, count: Callable[[str], int]) -> Measures:
     found = {}
     for size in TALK_SIZES:
         text = plain.compressed(chat, size, count)
-        found[f"answers in {size:,}"] = mean(plain.found(text, x)[1] for x in chat.questions)
+        found[f"{source}, {size:,}"] = mean(plain.found(text, x)[1] for x in chat.questions)
     return found
 
 
