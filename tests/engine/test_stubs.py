@@ -39,7 +39,7 @@ STUBS = [
         "Bash `go vet ./...` · failed: a.go:2:1: undefined: seeds",
     ),
     (call("Bash", command="pytest"), "=== 3 passed in 1s ===", "Bash `pytest` · passed: 3 passed"),
-    (call("Grep", pattern="bed"), "a.py:3:bed\na.py:9:bed", "Grep `bed` · 2 matches"),
+    (call("Grep", pattern="bed"), "a.py:3:bed\na.py:9:bed", "Grep `bed`"),
     (call("Read", file_path="/garden/bed.py"), "1: rows\n2: seeds", "Read `/garden/bed.py`"),
     (
         call("Read", file_path="/srv/of/gardener/projects/garden/backend/src/beds/rows.py"),

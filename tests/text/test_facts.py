@@ -11,36 +11,28 @@ from compact.text.facts import Candidates, Said, entities, weighed
 LEAST_SHARE = 0.85
 
 
-def kinds(text):
-    return {entity.text: entity.kind for entity in entities(text)}
-
-
 @pytest.mark.parametrize(
     ("text", "named"),
     [
         (
             "Then my sister Nora moved to Porto with Baxter & Finch.",
-            {"Nora": "name", "Porto": "name", "Baxter & Finch": "name"},
+            {"Nora", "Porto", "Baxter & Finch"},
         ),
-        ("The loan is $412,500 at 3.9 %.", {"$412,500": "money", "3.9 %": "percent"}),
-        (
-            "I'm 41 years old, born on March 9th.",
-            {"41 years": "number", "March 9th": "date"},
-        ),
-        ("We meet at 7:45 pm on 2031-05-06.", {"7:45 pm": "time", "2031-05-06": "date"}),
-        ("Ring 0171 555 0199 about order QX-8812.", {"0171 555 0199": "id", "QX-8812": "name"}),
-        ('I finished "The Salt Path" yesterday.', {"The Salt Path": "title"}),
+        ("The loan is $412,500 at 3.9 %.", {"$412,500", "3.9 %"}),
+        ("I'm 41 years old, born on March 9th.", {"41 years", "March 9th"}),
+        ("We meet at 7:45 pm on 2031-05-06.", {"7:45 pm", "2031-05-06"}),
+        ("Ring 0171 555 0199 about order QX-8812.", {"0171 555 0199", "QX-8812"}),
+        ('I finished "The Salt Path" yesterday.', {"The Salt Path"}),
         (
             "Wir wohnen mit Onkel Jürgen in Kassel und zahlen 930 € seit dem 4. Juni.",
-            {"Onkel Jürgen": "name", "Kassel": "name", "930 €": "money", "4. Juni": "date"},
+            {"Onkel Jürgen", "Kassel", "930 €", "4. Juni"},
         ),
-        ("我在杭州租房, 每月4200元, 3月8日下午三点看房。", {"4200元": "money", "三点": "number"}),
-        ("他在读《活着》。", {"活着": "title"}),
+        ("我在杭州租房, 每月4200元, 3月8日下午三点看房。", {"4200元", "三点"}),
+        ("他在读《活着》。", {"活着"}),
     ],
 )
 def test_names_amounts_and_times_are_found_by_their_shape(text, named):
-    found = kinds(text)
-    assert named.items() <= found.items(), found
+    assert named <= set(entities(text))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +44,7 @@ def test_names_amounts_and_times_are_found_by_their_shape(text, named):
     ],
 )
 def test_a_capital_that_every_such_word_has_is_no_name(text):
-    assert kinds(text) == {}
+    assert entities(text) == ()
 
 
 FACTS = [
@@ -133,7 +125,7 @@ def test_nothing_is_chosen_of_nothing():
 
 @given(st.text())
 def test_any_text_is_read(text):
-    assert all(entity.text in text for entity in entities(text))
+    assert all(entity in text for entity in entities(text))
     assert 0.0 <= weighed(text, "person").worth <= 1.0
 
 

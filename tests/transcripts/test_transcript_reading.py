@@ -62,7 +62,9 @@ def test_each_fixture_has_its_format():
     found = {path.name: detect(path) for path in FIXTURES.iterdir()}
     assert found == FORMAT_OF
     others = {"guessed", "aider", "cursor_export", *(shape.name for shape in SHAPES)}
-    assert set(found.values()) == {known.name for known in FORMATS} - others | {"gemini_cli"}
+    assert set(found.values()) == {known.name for known in FORMATS} - others | {
+        *("gemini_cli", "claude_export")
+    }
 
 
 @pytest.mark.parametrize("name", FORMAT_OF)
@@ -316,7 +318,7 @@ def test_one_of_many_conversations_is_chosen_by_number():
 
 def test_who_has_to_choose_is_told_the_titles():
     """MIG: the first ten of an export, each on one line and cut short."""
-    row = {"uuid": "c", "chat_messages": []}
+    row = {"uuid": "c", "chat_messages": [{"sender": "human", "text": "Hello"}]}
     names = ["Tide\npools", "", "x" * 99, *"abcdefghij"]
     data = json.dumps([{**row, "name": name} for name in names]).encode()
     with pytest.raises(InvalidTranscript, match="holds 13 conv") as caught:

@@ -29,13 +29,10 @@ from compact.messages.events import Event
 from compact.messages.protocols import SessionStore, StorageAdapter
 from compact.messages.sessions import CHAT_NOTE, DEFAULT_SCOPE, Branch, Session
 from compact.models.effective_settings import DEFAULT_WINDOW
-from compact.patterns import regex
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager
     from compact.session.context_manager import ContextManager
-
-_NUMBER = regex(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +161,9 @@ def _some(names: Sequence[str]) -> str:
 def message_meant(ctx: ContextManager, name: str) -> str:
     """Return the id of the message that the user named by id or number (-1 is the last)."""
     history = ctx.history
-    if history.position_of(name) is None and _NUMBER.fullmatch(name):
+    digits = name.removeprefix("-")
+    is_number = len(digits) <= 18 and digits.isascii() and digits.isdigit()
+    if history.position_of(name) is None and is_number:
         number = int(name)
         if -len(history) <= number < len(history):
             return history[number].id

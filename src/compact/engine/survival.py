@@ -65,7 +65,7 @@ class Facts:
                 self._names |= anchors.texts_of(anchors.find(text))
             if speaker in ("person", "assistant"):
                 own = own_words_of(message) if speaker == "person" else message.text
-                self._named.update(x.text for x in entities(own))
+                self._named.update(entities(own))
                 self._hear(own, "person" if speaker == "person" else "assistant")
         return self
 

@@ -33,7 +33,6 @@ _HEREDOC = regex(r"<<-?\s*['\"]?(\w+)")
 _REDIRECTED = regex(r"\d?>{1,2}\s?(?:&\d|/dev/null)")
 MOST_READ = 4_000
 """How many characters of a command are read, from its beginning."""
-_SETTING = regex(r"[A-Za-z_]\w*=")
 CALLS_AT_HAND = 64
 """For how many calls the parsed command and arguments are cached. Several functions read the same
 call, and read it again for its result. A larger cache would keep more texts in memory."""
@@ -49,7 +48,7 @@ def steps_of(script: str) -> tuple[str, ...]:
 def program_of(step: str) -> str:
     """Return the program that a step runs, without its folder."""
     words = step.split()
-    return next((w for w in words if not _SETTING.match(w)), "").rsplit("/", 1)[-1]
+    return next((w for w in words if not _is_setting(w)), "").rsplit("/", 1)[-1]
 
 
 @lru_cache(maxsize=CALLS_AT_HAND)
@@ -58,13 +57,19 @@ def checks_in(script: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for step in steps_of(script):
         program = program_of(step)
-        words = " ".join(w for w in step.split() if not _SETTING.match(w))
+        words = " ".join(w for w in step.split() if not _is_setting(w))
         if program in _LOOKS or not _PROGRAM.fullmatch(program):
             continue
         if check := _CHECK.search(words):
             kind = check["program"] or f"{program} {check['kind'].removesuffix('s')}"
             found[kind] = step
     return found
+
+
+def _is_setting(word: str) -> bool:
+    """Whether the word sets a variable for the program after it."""
+    name, sign, _ = word.partition("=")
+    return bool(sign) and name.isidentifier()
 
 
 def _without_documents(command: str) -> str:

@@ -16,14 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise, repeat
-from typing import Literal
 
 from compact.patterns import regex
 from compact.text.languages import CHARACTERS, FIRST_PERSON, FUNCTION_WORDS
 from compact.text.speakers import Speaker
 from compact.text.terms import CJK, STOP_WORDS
-
-EntityKind = Literal["name", "title", "money", "percent", "date", "time", "number", "id"]
 
 _OWN_LETTERS = regex(
     r"[我俺咱私僕]|저는|저희|나는|우리|(?<!\w)(?:я|мне|меня|мо[йяёи]|мы|нас|наш[аеи]?)(?!\w)",
@@ -50,15 +47,6 @@ _ENTITY = regex(
     )""",
     re.VERBOSE,
 )
-_MONTH = regex(
-    r"\b(?:jan|feb|fév|mar|mär|apr|avr|abr|may|mai|jun|juin|jul|juil|aug|août|ago|sep|set|okt|oct|"
-    r"out|nov|dec|déc|dez|dic)[a-zäéèûç]{0,7}\b",
-    re.IGNORECASE,
-)
-_DATE = regex(
-    r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\b(?:19|20)\d\d\b|\d(?:st|nd|rd|th)\b|[年月日号]"
-)
-_TIME = regex(r"\d\d?:\d\d|\d\s?(?:[ap]\.?m\b|uhr\b|[点點時时])", re.IGNORECASE)
 _START = regex(r"(?:^|[.!?…:\n\"“(*•>-])\s*$")
 _BEFORE = 12
 """How many characters before a capital letter are read."""
@@ -72,8 +60,6 @@ _GERMAN_NOUN = regex(
 _FUNCTION = STOP_WORDS.union(*FUNCTION_WORDS.values())
 _ANY_FIRST = frozenset().union(*FIRST_PERSON.values())
 
-LONG_NUMBER = 7
-"""An id, such as a phone or order number, has at least this many digits."""
 QUESTION = 0.4
 """A question's worth is multiplied by this."""
 NAMED = 3.0
@@ -83,19 +69,10 @@ AGAIN = 0.3
 TALKATIVE = 0.7
 """A sentence's gain is multiplied by its speaker's share of the talk to the power of minus this. So
 a user's few words can compete with an assistant's long lists. Equal speakers count the same."""
-THRIFT, _LEAST_COST = 0.8, 6
-"""A sentence's gain is divided by its cost to the power of `THRIFT`. A cost below `_LEAST_COST`
-counts as `_LEAST_COST`. A higher power or a lower `_LEAST_COST` prefers short sentences."""
+THRIFT = 0.8
+"""A sentence's gain is divided by its cost to this power. A higher power prefers short ones."""
 REMEMBERED = 4_096
 """How many sentences are cached with their weight, at about 2 kB each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entity:
-    """A name or an amount, as written in the text."""
-
-    text: str
-    kind: EntityKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +84,7 @@ class Said:
     text: str
 
 
-def entities(text: str) -> tuple[Entity, ...]:
+def entities(text: str) -> tuple[str, ...]:
     """Return the names and amounts of a text in order, each once.
 
     A single capitalized word does not count as a name at the start of a sentence. In German it does
@@ -136,10 +113,7 @@ class Candidates:
         self._weights = _weights(items, rows)
         self._costs = [cost(item.text) for item in items]
         self._scale = [
-            row.worth
-            * weigh(item)
-            * speech[item.speaker]
-            / math.pow(max(_LEAST_COST, took), THRIFT)
+            row.worth * weigh(item) * speech[item.speaker] / math.pow(max(1, took), THRIFT)
             for item, row, took in zip(items, rows, self._costs, strict=True)
         ]
         gains = map(self._gain, range(len(items)), repeat(self._weights))
@@ -196,7 +170,7 @@ def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
 def weighed(text: str, speaker: Speaker) -> WeighedSentence:
     """Weigh one sentence. Results are cached, since each compression weighs the same sentences."""
     read = _read(text)
-    named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
+    named = _terms(_WORD.findall(" ".join(read.found).lower()))
     return WeighedSentence(_worth(read, speaker), read.terms, named)
 
 
@@ -217,7 +191,7 @@ class _Read:
     text: str
     words: frozenset[str]
     terms: frozenset[str]
-    found: tuple[Entity, ...]
+    found: tuple[str, ...]
 
 
 def _read(text: str) -> _Read:
@@ -252,36 +226,23 @@ def _terms(words: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _entities(text: str, *, german: bool) -> Iterator[Entity]:
+def _entities(text: str, *, german: bool) -> Iterator[str]:
     for found in _ENTITY.finditer(text):
         match found.lastgroup:
             case "title":
-                yield Entity(found[0][1:-1].strip(), "title")
+                yield found[0][1:-1].strip()
             case "number":
                 yield _number(found[0])
             case _:
                 before = text[max(0, found.start() - _BEFORE) : found.start()]
                 if name := _name(found[0], before, german=german):
-                    numbered = name[0].isdigit() or _MONTH.match(name)
-                    dated = numbered and not name.isalpha()
-                    yield _number(name) if dated else Entity(name, "name")
+                    yield name
 
 
-def _number(text: str) -> Entity:
+def _number(text: str) -> str:
+    """Return an amount without a function word after it."""
     head, _, unit = text.strip().rpartition(" ")
-    text = head if head and unit.lower() in _FUNCTION else text.strip()
-    kind: EntityKind = "number"
-    if any(sign in text for sign in f"{_CURRENCY}元円"):
-        kind = "money"
-    elif text.endswith(("%", "\uff05")):
-        kind = "percent"
-    elif _TIME.search(text):
-        kind = "time"
-    elif _DATE.search(text) or _MONTH.search(text):
-        kind = "date"
-    elif sum(map(str.isdigit, text)) >= LONG_NUMBER:
-        kind = "id"
-    return Entity(text.rstrip(".,:/ "), kind)
+    return (head if head and unit.lower() in _FUNCTION else text.strip()).rstrip(".,:/ ")
 
 
 def _name(text: str, before: str, *, german: bool) -> str:

@@ -2,8 +2,8 @@
 
 Every sentence of the user's prose is a candidate, since people often state rules without "never" or
 "must" ("we only support Linux here", "I'd rather have one file per command"). `score_of` says how
-much a sentence reads like an instruction. Pasted logs, code and chatter are left out. Other modules
-decide how many candidates fit the budget.
+much a sentence reads like an instruction. Chatter is left out. Other modules leave out what was
+pasted, and decide how many candidates fit the budget.
 """
 
 from __future__ import annotations
@@ -11,16 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 
 from compact.patterns import regex
 from compact.text.sentences import lines_of, sentences_of
 
 LONGEST = 600
 """A candidate has at most this many characters. A longer line without sentence ends was pasted."""
-PASTE_LINES, PASTE_ENDS = 40, 15
-"""A message of more than `PASTE_LINES` lines counts as pasted text. Only its first and its last
-paragraph are read, at most `PASTE_ENDS` lines of each."""
 
 _STRONG = regex(
     r"\b(?:never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
@@ -71,10 +67,6 @@ FEW_WORDS = 4
 """A sentence of fewer words is a fragment."""
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
 _WORDS = regex(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
-_CODE = regex(
-    r"[{};]\s*$|^\s*(?:import |from \S+ import|def |class |func |const |let |var |return\b|if \(|"
-    r"#include)|=>"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +90,7 @@ class Instruction:
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
     """Yield the sentences of a user's text that may be instructions, in order."""
-    for line in lines_of(_without_paste(text)):
+    for line in lines_of(text):
         for sentence in sentences_of(line):
             if (score := score_of(sentence)) > 0:
                 same = " ".join(sentence.lower().split())
@@ -106,9 +98,9 @@ def find_instructions(text: str, message_id: str, position: int) -> Iterator[Ins
 
 
 def score_of(line: str) -> float:
-    """Return how much a line reads like an instruction, 0 to 1. Chatter, code and data get 0."""
+    """Return how much a line reads like an instruction, 0 to 1. Chatter and data get 0."""
     line = line.replace("’", "'")
-    if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line) or _CODE.search(line):
+    if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line):
         return 0.0
     words = len(_WORDS.findall(line))
     if words < 2 or words * 14 < len(line):  # more than 14 characters per word are not prose
@@ -125,12 +117,3 @@ def score_of(line: str) -> float:
     if words < FEW_WORDS:
         score -= 0.1
     return max(0.05, min(1.0, score))
-
-
-def _without_paste(text: str) -> str:
-    lines = text.splitlines()
-    if len(lines) <= PASTE_LINES:
-        return text
-    first = list(takewhile(str.strip, lines[:PASTE_ENDS]))
-    last = list(takewhile(str.strip, lines[: -PASTE_ENDS - 1 : -1]))
-    return "\n".join([*first, *reversed(last)])

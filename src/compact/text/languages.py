@@ -7,7 +7,6 @@ ignored. The result is None if the text is too short, mixed, or in a language no
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping
 from importlib.resources import files
@@ -53,19 +52,21 @@ _RUN = regex(r"[!-~]+")
 _NAME = regex(r"[\w)][_/\\@=<>{}\[\]|$:.][\w(]|\d|[a-z][A-Z]|^\W*[A-Z]{2,}\W*$")
 """A sign of a path, an identifier, a version, a call or markup. These belong to no language."""
 _LATIN = regex(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+")
-_SCRIPTS: Mapping[str, re.Pattern[str]] = {
-    "han": regex(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
-    "kana": regex(r"[\u3040-\u30fa\u30fc-\u30ff]"),
-    "hangul": regex(r"[\uac00-\ud7af\u1100-\u11ff]"),
-    "cyrillic": regex(r"[\u0400-\u052f]"),
-    "arabic": regex(r"[\u0600-\u06ff\u0750-\u077f]"),
-    "el": regex(r"[\u0370-\u03ff\u1f00-\u1fff]"),
-    "he": regex(r"[\u0590-\u05ff]"),
-    "hi": regex(r"[\u0900-\u097f]"),
-    "bn": regex(r"[\u0980-\u09ff]"),
-    "ta": regex(r"[\u0b80-\u0bff]"),
-    "th": regex(r"[\u0e00-\u0e7f]"),
+_SCRIPTS: Mapping[str, str] = {
+    "han": "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff",
+    "kana": "\u3040-\u30fa\u30fc-\u30ff",
+    "hangul": "\uac00-\ud7af\u1100-\u11ff",
+    "cyrillic": "\u0400-\u052f",
+    "arabic": "\u0600-\u06ff\u0750-\u077f",
+    "el": "\u0370-\u03ff\u1f00-\u1fff",
+    "he": "\u0590-\u05ff",
+    "hi": "\u0900-\u097f",
+    "bn": "\u0980-\u09ff",
+    "ta": "\u0b80-\u0bff",
+    "th": "\u0e00-\u0e7f",
 }
+"""Script → its letters."""
+_SCRIPT = regex("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in _SCRIPTS.items()))
 _WEIGHT: Mapping[str, float] = {"han": 3.0, "kana": 2.0, "hangul": 2.5}
 """Script → how many Latin letters one of its letters counts for; 1 for other scripts."""
 _KANA_SHARE = 0.1
@@ -78,7 +79,9 @@ def language_of(text: str) -> str | None:
     words = [word.lower() for word in _LATIN.findall(prose)]
     if prose.isascii():
         return _latin(words)
-    letters = {name: len(found.findall(prose)) for name, found in _SCRIPTS.items()}
+    letters = dict.fromkeys(_SCRIPTS, 0)
+    for found in _SCRIPT.finditer(prose):
+        letters[str(found.lastgroup)] += len(found[0])
     weights = {name: n * _WEIGHT.get(name, 1.0) for name, n in letters.items()}
     weights["cjk"] = weights.pop("han") + weights.pop("kana") + weights.pop("hangul")
     weights["latin"] = float(sum(map(len, words)))

@@ -55,7 +55,7 @@ class NextMarker:
 Marker: TypeAlias = GoalMarker | EndMarker | NextMarker | Subtask | Decision | Artifact
 """A marker for a subtask, decision or artifact is the same object that a goal holds."""
 
-_TAG = regex(r"\[(?i:goal|checkpoint|decision|artifact|next)\]")
+_TAGS = ("[goal]", "[checkpoint]", "[decision]", "[artifact]", "[next]")
 _WORDS = ("NEW_GOAL", "CHECKPOINT", "DECISION", "ARTIFACT", "GOAL_COMPLETE", "GOAL_PAUSE")
 _LINE = regex(
     r"[ \t]{0,16}(?:(?:[-*+•]|\d{1,3}[.)]|\#{1,6})[ \t]{1,4})?(?P<around>[*_`]{0,4})"
@@ -137,7 +137,8 @@ def marker_line(marker: Marker) -> str:
 
 def _may_hold(text: str) -> bool:
     # A quick test first: most texts have no marker, and finding passages is slow.
-    return _TAG.search(text) is not None or any(map(text.__contains__, _WORDS))
+    folded = text.lower()
+    return any(map(folded.__contains__, _TAGS)) or any(map(text.__contains__, _WORDS))
 
 
 def _marker(line: str) -> Marker | None:

@@ -5,8 +5,7 @@ The first of these that applies decides the outcome:
 1. the user's refusal;
 2. the tool's own error or exit code;
 3. the printed verdict of a command that tests, builds or lints, since in a pipe the exit code may
-   come from another program;
-4. the number of lines that a search found.
+   come from another program.
 
 Other calls have no outcome, since their text does not say whether they succeeded.
 """
@@ -23,7 +22,7 @@ from compact.text import anchors
 from compact.text.commands import checks_in, others_in
 from compact.text.said_within import verdict_of
 
-Status = Literal["refused", "failed", "passed", "found"]
+Status = Literal["refused", "failed", "passed"]
 
 _COMMANDS = ("command", "cmd", "script")
 _TARGETS = (*_COMMANDS, "pattern", "query", "url")
@@ -58,10 +57,6 @@ _PLACED = regex(r"(?:E {2,}\S|(?!\d+:)[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\
 """A line in which a compiler or a test prints the place of an error."""
 _NAMED = regex(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
 """How a line begins that names a failed test."""
-_COMPILED = regex(r"(?!\d+:)[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
-_VERDICT = regex(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
-_MATCH = regex(r"(?:[^\s:][^:\n]*:)?\d+:")
-_COUNTED = regex(r"Found (\d+) ")
 _TOTAL = regex(r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|errors?|issues?)\b")
 """A count in a line that sums up checks, such as `3 passed`."""
 _NO_TESTS = ("lint", "build", "compile", "ruff", "mypy", "clippy", "tsc", " vet")
@@ -78,8 +73,7 @@ class Outcome:
     detail: str = ""
 
     def __str__(self) -> str:
-        said = ("", self.detail) if self.status == "found" else (self.status, self.detail)
-        return ": ".join(filter(None, said))
+        return ": ".join(filter(None, (self.status, self.detail)))
 
 
 def target_of(call: ToolCall) -> str:
@@ -111,9 +105,6 @@ def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
         return Outcome("failed", _first_error(_said(whole)))
     if call is not None and checks_in(command_of(call)):
         return _checked(_said(whole), is_over=code == 0)
-    if call is not None and "pattern" in anchors.keys_of(call.arguments):
-        count = _matches(_said(whole))
-        return Outcome("found", f"{count:,} {'match' if count == 1 else 'matches'}")
     return None
 
 
@@ -188,21 +179,14 @@ def _exit_code(lines: list[str]) -> int | None:
 def _first_error(lines: list[str]) -> str:
     """Return the first line that says what is wrong.
 
-    A line that names a failed test is preferred, then a compiler's message, then any other error.
+    A line that names a failed test is preferred, then one with a place, then any other error.
     """
     for at, line in enumerate(lines):
         if named := _NAMED.match(line):
             says = lines[at + 1] if _PLACED.match("".join(lines[at + 1 : at + 2])) else ""
             return " ".join(f"{line[named.end() :]} {says}".split())
-    for says_so in (_COMPILED, anchors.ERROR_LINE, _PLACED, _FAILED):
+    for says_so in (_PLACED, anchors.ERROR_LINE, _FAILED):
         for line in lines:
             if says_so.match(line):
-                return _VERDICT.sub("", anchors.without_tags(line))
+                return anchors.without_tags(line)
     return anchors.failure("\n".join(lines)) or ""
-
-
-def _matches(lines: list[str]) -> int:
-    """Return how many lines a search found: its own count, else its numbered lines, else all."""
-    counted = _COUNTED.match(lines[0]) if lines else None
-    numbered = sum(1 for line in lines if _MATCH.match(line))
-    return int(counted[1]) if counted else numbered or sum(1 for line in lines if line.strip())

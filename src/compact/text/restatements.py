@@ -146,6 +146,7 @@ def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
     label = _LABEL.match(text) or NAMED.match(text)
     said = text[label.end() if label else 0 :]
     is_code = any(x in "{}<>[]|\\" for x in said) or "(" in said.replace(" (", "")
+    is_code |= said.endswith(";")
     tokens = _TOKEN.findall(said.replace("’", "'")) if len(said) <= LONGEST else []
     if is_code or not tokens:
         return None

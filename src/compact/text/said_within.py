@@ -39,7 +39,7 @@ _REASON = regex(r"(?:\buser said|\bfeedback):\s*", re.IGNORECASE)
 _REASON_WITHIN = 400
 """How many characters of a refusal are searched for the phrase that announces the reason."""
 _ADVICE = "\n\nNote: The user's next message may contain"
-_CLARIFYING = regex(r"The user (?:wants to clarify|has indicated)\b")
+_CLARIFYING = ("The user wants to clarify", "The user has indicated")
 _ANSWERED = regex(r'[^"\n]{0,80}\banswered\b[^"\n]{0,40}: "')
 _CLOSING = regex(r'"\. (?=[A-Z][^"]*\Z)|\. (?=You can now continue\b[^"\n]{0,200}\Z)')
 _BESIDE = regex(r'"? (selected preview:\n|user notes: )')
@@ -133,7 +133,7 @@ def _reason(text: str) -> Iterator[PersonWords]:
     if announced is None:
         return
     words = text[announced.end() :].partition(_ADVICE)[0].strip()
-    if _CLARIFYING.match(words):
+    if words.startswith(_CLARIFYING):
         yield from _listed(words)
     elif words:
         yield PersonWords("refusal", words)

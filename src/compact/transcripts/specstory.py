@@ -33,8 +33,8 @@ _HEADING = regex(
     r"(?: \((?P<model>[^()]*?) ?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)?\))?\*\*_"
 )
 _SESSION = regex(r"<!-- (?P<tool>[^<>]+?) Session (?P<id>\S+) \([^()]*\) -->")
-_TOOL_OPEN = regex(r"<tool-use data-tool-type=")
-_TOOL_CLOSE = regex(r"(?:</details>)?</tool-use>")
+_TOOL_OPEN = "<tool-use data-tool-type="
+_TOOL_CLOSE = ("</tool-use>", "</details></tool-use>")
 _FENCE = regex(r"`{3,}(?P<info>[^`]*)$")
 _TOOL = regex(
     r'<tool-use data-tool-type="(?P<type>[^"]*)" data-tool-name="(?P<name>[^"]*)">\s*<details>\s*'
@@ -46,7 +46,7 @@ _THINK = regex(
     re.DOTALL,
 )
 _RESUMED = regex(r"Resumed from an? .+ session via SpecStory\.")
-_CONTINUED = regex(r"This session is being continued from a previous conversation that ran out")
+_CONTINUED = "This session is being continued from a previous conversation that ran out"
 _NAMED = regex(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
 _OUTPUT = regex(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?(?=\n)")
 _OUTPUT_END = "\n```"
@@ -123,7 +123,7 @@ class _Session(Collected):
             self._add(turn, "assistant", parts)
 
     def _take_user(self, turn: MarkdownTurn, body: str) -> None:
-        if not _CONTINUED.match(body):
+        if not body.startswith(_CONTINUED):
             self._add(turn, "user", [Text(body)])
         elif self.messages:
             self.left_out["earlier summary|earlier summaries"] += 1
@@ -319,9 +319,9 @@ class _Quoting:
 
     def see(self, line: str) -> None:
         """Take a line that may open or close a block. Code inside tool blocks is ignored."""
-        if _TOOL_OPEN.match(line):
+        if line.startswith(_TOOL_OPEN):
             self._in_tool = True
-        elif _TOOL_CLOSE.match(line):
+        elif line.startswith(_TOOL_CLOSE):
             self._in_tool, self._depth = False, 0
         elif not self._in_tool and (fence := _FENCE.match(line)):
             opens = self._depth == 0 or bool(fence["info"].strip())
@@ -335,9 +335,9 @@ class _Quoting:
 
     def _tool_closes_after(self, index: int) -> bool:
         for line in self._lines[index + 1 :]:
-            if _TOOL_CLOSE.match(line):
+            if line.startswith(_TOOL_CLOSE):
                 return True
-            if _TOOL_OPEN.match(line):
+            if line.startswith(_TOOL_OPEN):
                 return False
         return False
 

@@ -8,7 +8,6 @@ succeed. No content is left out here.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
@@ -23,11 +22,8 @@ _OURS = frozenset(("timestamp", *META))
 """Fields of a message that only compact reads."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 """Roles that compact accepts → the roles that servers know."""
-_CHAT_ID = regex(r".{1,40}", re.DOTALL)
-_ITEM_ID = regex(r".{1,64}", re.DOTALL)
-_BLOCK_ID = regex(r"[a-zA-Z0-9_-]+")
-_NINE = regex(r"[a-zA-Z0-9]{9}")
-"""Call ids that OpenAI's two APIs, Anthropic's API and Mistral's templates accept."""
+_LONGEST_ID: Mapping[str, int] = {"chat_completions": 40, "responses": 64}
+"""Most characters of a call id in OpenAI's two APIs."""
 _ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
 """How OpenAI's own item ids begin. OpenAI refuses other ids, and does not need any."""
 _NO_NAME = regex(r"[^a-zA-Z0-9_-]")
@@ -46,7 +42,7 @@ def served_message(raw: Raw) -> Served:
     if isinstance(legacy := message.get("function_call"), Mapping):
         message["function_call"] = _with_readable(legacy)
     if "tool_call_id" in message:
-        message["tool_call_id"] = _fitting(message["tool_call_id"], _CHAT_ID)
+        message["tool_call_id"] = _fitting(message["tool_call_id"], _LONGEST_ID["chat_completions"])
     content = message.get("content")
     if isinstance(content, list | tuple) and content:
         message["content"] = [
@@ -66,7 +62,7 @@ def _set(raw: Raw) -> Served:
 
 def _call(raw: Raw) -> Served:
     call: Served = {k: v for k, v in raw.items() if v is not None}
-    call["id"] = _fitting(call["id"], _CHAT_ID)
+    call["id"] = _fitting(call["id"], _LONGEST_ID["chat_completions"])
     body = call.get("function")
     call["type"] = "custom" if body is None else "function"
     return call if body is None else {**call, "function": _with_readable(body)}
@@ -85,7 +81,7 @@ def served_item(raw: Raw) -> Served:
     if head and not str(item.get("id", head)).startswith(head):
         del item["id"]
     if "call_id" in item:
-        item["call_id"] = _fitting(item["call_id"], _ITEM_ID)
+        item["call_id"] = _fitting(item["call_id"], _LONGEST_ID["responses"])
     match item.get("type", "message"):
         case "function_call":
             return _with_readable(item)
@@ -117,16 +113,19 @@ def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
         case {"type": "tool_use", "id": called}:
             arguments = block.get("input") or ""
             value = arguments_of(arguments) if isinstance(arguments, str) else arguments
-            return {**block, "id": _fitting(called, _BLOCK_ID), "input": value}
+            return {**block, "id": _fitting(called), "input": value}
         case {"type": "tool_result", "tool_use_id": called}:
-            return {**block, "tool_use_id": _fitting(called, _BLOCK_ID)}
+            return {**block, "tool_use_id": _fitting(called)}
         case _:
             return block
 
 
-def _fitting(call_id: str, allowed: re.Pattern[str]) -> str:
-    """Return the id if it is allowed, else an id made from it: equal for a call and its result."""
-    if allowed.fullmatch(call_id):
+def _fitting(call_id: str, longest: int | None = None) -> str:
+    """Return the id if the API accepts it, else an id made from it: equal for a call and its
+    result. Without `longest`, the id may have letters, digits, `_` and `-`, as in Anthropic's API.
+    """
+    is_allowed = _NO_NAME.search(call_id) is None if longest is None else len(call_id) <= longest
+    if call_id and is_allowed:
         return call_id
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
@@ -202,7 +201,7 @@ def shortly_named(message: Served) -> Served:
 
 
 def _of_nine(call_id: str) -> str:
-    if _NINE.fullmatch(call_id):
+    if len(call_id) == 9 and call_id.isascii() and call_id.isalnum():
         return call_id
     return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
