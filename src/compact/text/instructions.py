@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 
 from compact.patterns import regex
-from compact.text.sentences import lines_of, sentences_of
+from compact.text.sentences import REMEMBERED, lines_of, sentences_of
 
 LONGEST = 600
 """A candidate has at most this many characters. A longer line without sentence ends was pasted."""
@@ -105,6 +106,13 @@ def find_instructions(text: str, message_id: str, position: int) -> Iterator[Ins
                 yield Instruction(sentence, score, message_id, position, same)
 
 
+@lru_cache(maxsize=64)  # several readers ask for the same text in turn
+def instructions_in(text: str) -> tuple[Instruction, ...]:
+    """Return what `find_instructions` finds, where it does not matter in which message."""
+    return tuple(find_instructions(text, "", 0))
+
+
+@lru_cache(maxsize=REMEMBERED)
 def score_of(line: str) -> float:
     """Return how much a line reads like an instruction, 0 to 1. Chatter, code and data get 0."""
     line = line.replace("’", "'")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal
 
 from compact.patterns import regex
@@ -19,6 +20,9 @@ LONG_LINE = 320
 
 SHORTEST = 25
 """A line of fewer characters is a fragment."""
+
+REMEMBERED = 4_096
+"""How many sentences are cached with what is known of them."""
 
 _FENCE = regex(r"^\s*(?:```|~~~)")
 _BULLET = regex(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
@@ -146,6 +150,7 @@ def plain(line: str) -> str:
     return _EMPHASIS.sub("", line).strip() if "*" in line or "__" in line else line
 
 
+@lru_cache(maxsize=REMEMBERED)  # importance, digest and survival ask for the same sentences
 def topic_of(sentence: str) -> Topic:
     """Return the topic of a sentence; `facts` if it has no cue."""
     if _DEED.match(sentence):
