@@ -188,9 +188,11 @@ def error_lines(text: str, *, most: int = 6) -> list[str]:
     """Return up to `most` lines that name an error, the last line first."""
     text = _TAG.sub("", searched(text))
     folded = text.casefold()
-    if not any(map(folded.__contains__, _ERROR_SIGNS)):
+    signs = list(filter(folded.__contains__, _ERROR_SIGNS))
+    if not signs:
         return []
-    lines = map(str.strip, reversed(text.splitlines()))
+    rows = zip(reversed(text.splitlines()), reversed(folded.splitlines()), strict=True)
+    lines = (line.strip() for line, low in rows if any(map(low.__contains__, signs)))
     errors = (
         line
         for line in lines
