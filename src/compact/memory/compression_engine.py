@@ -225,7 +225,6 @@ class CompressionEngine:
         if not 0 < target_ratio <= 1:
             reason = f"target_ratio must be above 0 and at most 1, got {target_ratio:g}"
             raise InvalidArgument("target_ratio", reason)
-        self.tokens_of(conversation.messages)
         work = self._digester.written(conversation.messages, target_ratio)
         written = running.run(work, waits=self.waits, instead="acompress()")
         return ConversationSummary(

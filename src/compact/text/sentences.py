@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from compact.patterns import regex
+from compact.patterns import one_of, regex
 
 Topic = Literal["decisions", "facts", "done", "open", "plan", "errors"]
 
@@ -37,49 +37,46 @@ _LOG_LINE = regex(
     r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE)\b)"
 )
 
+
+def _cue(words: str, signs: str) -> re.Pattern[str]:
+    return regex(rf"\b{one_of(words)}\b|{one_of(signs)}", re.IGNORECASE)
+
+
 _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "decisions",
-        regex(
-            r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|"
-            r"we(?:'ll| will| should) "
-            r"(?:use|keep|go)|going with|go with|settled|by design|entschieden|"
-            r"entscheidung|statt(?:dessen)?|"
-            r"beschlossen)\b|决定|选择|改用|采用|而不是",
-            re.IGNORECASE,
+        _cue(
+            r"decided|decision|decide|chose|chosen|instead of|rather than|agreed|we(?:'ll|"
+            r" will| should) (?:use|keep|go)|going with|go with|settled|by design|entschieden|"
+            r"entscheidung|statt(?:dessen)?|beschlossen",
+            "决定|选择|改用|采用|而不是",
         ),
     ),
     (
         "open",
-        regex(
-            r"\b(?:to-?dos?|next steps?|next,|remaining|still (?:need|to|has|have)|not yet|"
-            r"pending|follow-?up|"
-            r"needs? to be|left to|unresolved|blocked|later|offen|noch nicht|als n(?:ä|ae)chstes|"
-            r"ausstehend)\b|"
-            r"待办|下一步|尚未|还需|接下来",
-            re.IGNORECASE,
+        _cue(
+            r"to-?dos?|next steps?|next,|remaining|still (?:need|to|has|have)|not yet|pending|"
+            r"follow-?up|needs? to be|left to|unresolved|blocked|later|offen|noch nicht|"
+            r"als n(?:ä|ae)chstes|ausstehend",
+            "待办|下一步|尚未|还需|接下来",
         ),
     ),
     (
         "errors",
-        regex(
-            r"\b(?:errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|"
-            r"traceback|panic|root cause|"
-            r"problem|issue|wrong|incorrect|missing|regression|fehler(?:haft)?|kaputt|absturz|"
-            r"ursache)\b|"
-            r"错误|失败|异常|问题|缺失",
-            re.IGNORECASE,
+        _cue(
+            r"errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|traceback|"
+            r"panic|root cause|problem|issue|wrong|incorrect|missing|regression|"
+            r"fehler(?:haft)?|kaputt|absturz|ursache",
+            "错误|失败|异常|问题|缺失",
         ),
     ),
     (
         "done",
-        regex(
-            r"\b(?:done|fixed|added|created|implemented|updated|removed|renamed|moved|committed|"
-            r"merged|refactored|"
-            r"completed?|now (?:uses?|works?|pass(?:es)?|returns?)|all tests|passing|behoben|"
-            r"erledigt|hinzugef(?:ü|ue)gt|"
-            r"ge(?:ä|ae)ndert|umgesetzt|fertig)\b|✅|✓|完成|修复|新增|已经|更新",
-            re.IGNORECASE,
+        _cue(
+            r"done|fixed|added|created|implemented|updated|removed|renamed|moved|committed|"
+            r"merged|refactored|completed?|now (?:uses?|works?|pass(?:es)?|returns?)|all tests|"
+            r"passing|behoben|erledigt|hinzugef(?:ü|ue)gt|ge(?:ä|ae)ndert|umgesetzt|fertig",
+            "✅|✓|完成|修复|新增|已经|更新",
         ),
     ),
 )

@@ -174,7 +174,8 @@ def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> 
     def lagging(db: apsw.Connection) -> Iterator[Stretch]:
         nonlocal at
         sql = "SELECT branch FROM unindexed WHERE branch >= ? ORDER BY branch"
-        for (at,) in db.execute(sql, (at,)):
+        for row in db.execute(sql, (at,)):
+            at = row[0]
             yield Stretch(at, 0, LAST, is_open=True)
 
     if progress:
