@@ -84,7 +84,7 @@ def test_bytes_are_searched_by_bytes():
     assert regex(rb"\d+").findall(b"1 22") == [b"1", b"22"]
 
 
-@pytest.mark.parametrize("text", ["apple", "Bear", "be", "bent it", "beer", "cold", "xbend", "决定"])
+@pytest.mark.parametrize("text", ["apple", "Bear", "be", "bent it", "beer", "cold", "决定"])
 def test_a_test_of_the_first_letter_changes_nothing(text: str) -> None:
     alternatives = r"apple|b(?:e(?:ar|nt)|d) ?(?:it|x)?|决定"
     plain, quick = (rf"\b{each}\b" for each in (f"(?:{alternatives})", one_of(alternatives)))

@@ -262,9 +262,7 @@ class CompressionEngine:
         return Conversation(id=session.id, title=session.title, messages=messages, **facts)
 
 
-def importance_of(
-    original: Original, session: Session, retention: RetentionPolicy
-) -> Importance:
+def importance_of(original: Original, session: Session, retention: RetentionPolicy) -> Importance:
     """The importance of a session."""
     tally = RetentionTally().read(original.messages)
     return retention.importance(tally, session.metadata)
