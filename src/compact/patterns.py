@@ -13,6 +13,15 @@ def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     return cast("re.Pattern[AnyStr]", LazyPattern(source, flags))
 
 
+def one_of(alternatives: str) -> str:
+    """Return a group of alternatives (`a|b(?:c|d)`) behind a test of the first character. A search
+    that tries each alternative at each place takes twice as long.
+    """
+    firsts = {each[0] for each in re.split(r"\|(?![^(]*\))", alternatives)}
+    assert not firsts & set("([\\^.$"), f"{alternatives}: each begins with a plain character"
+    return f"(?=[{''.join(sorted(firsts))}])(?:{alternatives})"
+
+
 class UsedPattern:
     """A compiled pattern. It holds the attributes of the compiled `re.Pattern`."""
 

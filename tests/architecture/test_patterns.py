@@ -7,7 +7,7 @@ import re
 import pytest
 
 import compact
-from compact.patterns import LazyPattern, UsedPattern, regex
+from compact.patterns import LazyPattern, UsedPattern, one_of, regex
 
 
 def patterns_in(value: object, depth: int = 3) -> list[re.Pattern]:
@@ -82,3 +82,16 @@ def test_what_no_pattern_has_a_lazy_one_has_not():
 
 def test_bytes_are_searched_by_bytes():
     assert regex(rb"\d+").findall(b"1 22") == [b"1", b"22"]
+
+
+@pytest.mark.parametrize("text", ["apple", "Bear", "be", "bent it", "beer", "cold", "决定"])
+def test_a_test_of_the_first_letter_changes_nothing(text: str) -> None:
+    alternatives = r"apple|b(?:e(?:ar|nt)|d) ?(?:it|x)?|决定"
+    plain, quick = (rf"\b{each}\b" for each in (f"(?:{alternatives})", one_of(alternatives)))
+    found = [re.findall(each, text, re.IGNORECASE) for each in (plain, quick)]
+    assert found[0] == found[1]
+
+
+def test_an_alternative_begins_with_a_plain_character() -> None:
+    with pytest.raises(AssertionError, match="plain character"):
+        one_of("apple|(?:b|c)d")

@@ -43,7 +43,7 @@ def test_what_ageing_archives_is_listed_verified_found_and_brought_back(run, har
     aged = run("memory", "age", "--now", "2099-01-01")
     assert "1 session archived" in aged.out
     told = status(run)
-    assert (told["archived"], told["levels"]) == (1, {"summary": 1})
+    assert (told["archived"], told["levels"]) == (1, {"metadata": 1})
     assert told["archive_bytes"] > 0
     assert told["archives"][0]["session_id"] == harbour
     assert "1 archive, all as written" in run("doctor").out
@@ -126,9 +126,7 @@ def test_ageing_writes_a_digest_once(run, harbour):
     told = json.loads(run("memory", "age", "--now", "2099-01-01", "--json").out)
     row = told["rows"][0]
     assert (told["written"], row["due"], row["action"]) == (1, "metadata", "write, archive")
-    assert 0.3 <= row["tokens_after"] / row["tokens_before"] <= 0.4
-    again = run("memory", "age", "--now", "2099-01-01")
-    assert "1 digest written" in again.out, "what is known about a session of a year"
+    assert row["tokens_after"] == 0, "of a year, only what is known about it"
     last = json.loads(run("memory", "age", "--now", "2099-01-01", "--json").out)
     assert (last["written"], last["archive"]) == (0, None)
 

@@ -43,8 +43,7 @@ def digest(messages: Sequence[Message], ratio: float, **given: object) -> Writte
     made = Digester(COUNTER, ExtractiveSummarizer(COUNTER), events.append)
     for name, value in given.items():
         object.__setattr__(made, name, value)
-    tokens = Overview(COUNTER).read(messages).digest_tokens
-    return asyncio.run(made.written(messages, tokens, ratio))
+    return asyncio.run(made.written(messages, ratio))
 
 
 @pytest.mark.parametrize("ratio", [0.35, 0.4, 0.65])

@@ -11,7 +11,7 @@ import pytest
 
 from compact import CompactConfig, CompressionEngine, MemoryManager
 from compact.errors import InvalidArgument, StoreFailed, Superseded
-from compact.memory.ageing import FIRST_A_SUMMARY, MemoryAgeing, Schedule, ageing_of
+from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from compact.store.sqlite.store import SQLiteManager
@@ -81,7 +81,7 @@ def test_each_session_gets_what_its_age_asks_for(
             assert made is None
             continue
         assert made is not None
-        assert made.level is (KEY_POINTS if name == "week" else SUMMARY)
+        assert made.level is {"week": KEY_POINTS, "ancient": METADATA}.get(name, SUMMARY)
         assert (row.tokens_before, row.tokens_after) == (made.source_tokens, made.tokens)
         assert row.bytes_digest == len(made.text.encode())
         assert made.about.messages == len(HARBOUR)
@@ -141,15 +141,6 @@ def test_a_dry_run_counts_what_a_digest_counts(store: SQLiteManager, memory: Mem
     assert dry.tokens_before == memory.age(DAY).rows[0].tokens_before
 
 
-def test_a_session_of_a_year_says_that_it_has_a_summary_first(
-    store: SQLiteManager, memory: MemoryManager
-) -> None:
-    put(store, "ancient", days=400)
-    for dry in (True, False):
-        row = memory.age(DAY, dry_run=dry).rows[0]
-        assert (row.due, row.why) == (METADATA, FIRST_A_SUMMARY)
-
-
 def test_what_is_important_keeps_every_word(store: SQLiteManager, memory: MemoryManager) -> None:
     put(store, "marked", days=500, important=True)
     put(store, "later", days=500)
@@ -157,7 +148,7 @@ def test_what_is_important_keeps_every_word(store: SQLiteManager, memory: Memory
     memory.describe("later", important=True)
     rows = by_id(memory.age(DAY))
     assert (rows["marked"].due, rows["marked"].why) == (FULL, "marked as important")
-    assert (rows["later"].now, rows["later"].action) == (SUMMARY, "drop")
+    assert (rows["later"].now, rows["later"].action) == (METADATA, "drop")
     assert memory.digest("later") is None
 
 

@@ -120,6 +120,25 @@ def test_the_index_is_marked_once(tmp_path: Path, statements: Statements) -> Non
         assert len(store.search("s", "beam", most=9)) == 4
 
 
+def test_many_short_sessions_are_indexed_in_one_transaction(
+    tmp_path: Path, statements: Statements
+) -> None:
+    """Each transaction waits for the disk. A batch ends within a branch, and goes on there."""
+    with SQLiteManager(tmp_path / "s.db") as store:
+        names = [f"s{number}" for number in range(40)]
+        for name in names:
+            store.session(name, create=new_session(name))
+            store.append(name, [entry(position) for position in range(15)])
+        statements.clear()
+        assert store.catch_up()
+        assert statements.count("BEGIN IMMEDIATE") == 2, "600 messages are two batches"
+        assert store.unindexed() == 0
+        for name in names:
+            assert len(store.search(name, "beam", most=99)) == 15
+        table = store.turns(None)
+        assert [len(table.of([name])) for name in names] == [15] * 40
+
+
 # --- and still everything is seen -----------------------------------------------------------------
 
 

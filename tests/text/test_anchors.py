@@ -110,3 +110,25 @@ def test_lines_of_colons_are_judged_in_linear_time(line):
 def test_errors_behind_a_place_are_found():
     lines = ["src/bed.py:12:3: error: no rows", "bed.py : fatal: gone", "garden::bed: panic here"]
     assert anchors.error_lines("\n".join(lines)) == lines[::-1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("Error: no such table", "fatal: not a git repository", "panic: runtime error"),
+        *("FEHLER: kein Platz", "src/a.rs: warning: unused import", "FAILED tests/test_a.py::b"),
+        *("Traceback (most recent call last):", "builtins.KeyError: 'a'", "IOException at line 4"),
+        *("it ended with exit code 2", "bash: foo: command not found"),
+        *("cat: a.txt: No such file or directory", "ls: Permission denied", "x.go: undefined: foo"),
+        *("npm: cannot find module", "name 'a' is not defined", "Segmentation fault (core dumped)"),
+        *("构建错误：缺少文件", "测试失败：超时了没有", "出现异常：空指针在此"),
+    ],
+)
+def test_each_kind_of_error_line_is_found(line: str) -> None:
+    """In any case, and with a tag within a word."""
+    assert anchors.ERROR_LINE.match(line)
+    text = f"all is well\n{line}\nand on it goes"
+    assert anchors.error_lines(text) == [line]
+    assert anchors.error_lines(text.upper()) == [line.upper()]
+    tagged = f"{line[:2]}<b>{line[2:]}</b>"
+    assert anchors.error_lines(tagged) == [line]

@@ -20,6 +20,7 @@ from compact.memory.archival_manager import ArchivalManager
 from compact.memory.compression_engine import (
     RATIOS,
     CompressionEngine,
+    Original,
     digest_of,
     fingerprint_of,
     importance_of,
@@ -44,18 +45,6 @@ from compact.text.digests import (
 
 LEASE = timedelta(minutes=10)
 """How long a process keeps its lease without renewing it."""
-FORMS = {
-    CompressionLevel.ARCHIVED: CompressionLevel.SUMMARY,
-    CompressionLevel.METADATA: CompressionLevel.SUMMARY,
-}
-"""The level of the digest to write while the originals of a session at this level are not archived
-yet. The digest is archived with them. A later run reduces a session of a year to its metadata."""
-
-
-FIRST_A_SUMMARY = (
-    "a summary first, for the archive; then the next run leaves what is known about it"
-)
-"""The reason in a report for a session of over a year whose originals are not archived yet."""
 
 
 class AgedStore(SessionStore, DigestStore, Leases, Protocol):
@@ -92,6 +81,7 @@ class Due:
     """Says what is to be done for a session."""
 
     session: Session
+    original: Original
     days: int
     before: DigestNote | None
     level: CompressionLevel
@@ -104,10 +94,11 @@ class Due:
 
     @property
     def form(self) -> CompressionLevel:
-        """The level that the session's digest should have."""
-        if self.is_archived and self.level is CompressionLevel.METADATA:
-            return self.level
-        return FORMS.get(self.level, self.level)
+        """The level that the session's digest should have: a summary while in the archive, until
+        only metadata is left.
+        """
+        archived = self.level is CompressionLevel.ARCHIVED
+        return CompressionLevel.SUMMARY if archived else self.level
 
     @property
     def now(self) -> CompressionLevel:
@@ -248,7 +239,7 @@ class MemoryAgeing:
 
     def importance(self, session: Session) -> Importance:
         """Return the session's importance. Read its messages in pages."""
-        return importance_of(self.store, session, self.retention)
+        return importance_of(original_of(self.store, session), session, self.retention)
 
     def _due(
         self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
@@ -259,7 +250,8 @@ class MemoryAgeing:
             level = CompressionLevel.ARCHIVED  # archived by hand: only a person restores it
         chain = self.store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self.engine, chain)
-        due = Due(session, max(0, int(age)), before, level, chain, fingerprint, is_archived)
+        original, days = original_of(self.store, session), max(0, int(age))
+        due = Due(session, original, days, before, level, chain, fingerprint, is_archived)
         full = CompressionLevel.FULL
         if level is full or is_archived:
             return due
@@ -268,18 +260,16 @@ class MemoryAgeing:
         is_known = before is not None and before.fingerprint == fingerprint
         score = before.score if before is not None and is_known else None
         if score is None:
-            score = self.importance(session).score
+            score = importance_of(original, session, self.retention).score
         if why := self.retention.reason(Importance(score=score), age):
             return replace(due, level=full, score=score, why=why)
-        is_first = level is CompressionLevel.METADATA and due.form is not level
-        why = FIRST_A_SUMMARY if is_first else ""
-        return replace(due, score=score, why=why)
+        return replace(due, score=score)
 
     def _commit(self, due: Due, lease: Lease | None) -> CompressedConversation | None:
         """Store the digest for the session, or remove it and return None."""
         digest = None
         if due.form is not CompressionLevel.FULL:
-            digest = digest_of(self.engine, self.store, due.session.id, due.form)
+            digest = digest_of(self.engine, due.original, due.form)
         elif due.score is not None:  # keeps the score, so that the messages are not read again
             about = ConversationMetadata(id=due.session.id)
             digest = CompressedConversation(
@@ -312,9 +302,7 @@ class MemoryAgeing:
             before = due.before
             is_known = before is not None and before.fingerprint == due.fingerprint
             tokens = before.original_tokens if before is not None and is_known else 0
-            tokens = tokens or self.engine.tokens_of(
-                original_of(self.store, due.session.id).messages
-            )
+            tokens = tokens or self.engine.tokens_of(due.original.messages)
             ratio = RATIOS.get(due.form, 0.0)
             sizes = tokens, int(tokens * ratio), int(row.bytes_originals * ratio)
         names = ("tokens_before", "tokens_after", "bytes_digest")

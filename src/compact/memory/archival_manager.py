@@ -26,6 +26,7 @@ from compact.memory.compression_engine import (
     digest_of,
     fingerprint_of,
     importance_of,
+    original_of,
     retention_of,
 )
 from compact.memory.retention import DAY, MARKED, RESTORED, active_at, days_between
@@ -168,7 +169,7 @@ class ArchivalManager:
         if session.metadata.get("important"):
             return MARKED
         retention = retention_of(self._settings)
-        importance = importance_of(self._store, session, retention)
+        importance = importance_of(original_of(self._store, session), session, retention)
         return retention.reason(importance, days_between(active_at(session), now))
 
     def _digest(self, session: Session) -> str | None:
@@ -178,9 +179,11 @@ class ArchivalManager:
         fingerprint = fingerprint_of(self._engine, chain)
         stored = store.digest(session.id)
         is_known = stored is not None and stored.fingerprint == fingerprint
-        if stored is None or not is_known or not stored.text:
+        only_metadata = stored is not None and stored.level is CompressionLevel.METADATA
+        if stored is None or not is_known or not (stored.text or only_metadata):
             score = stored.score if stored is not None and is_known else None
-            written = digest_of(self._engine, self._store, session.id, CompressionLevel.SUMMARY)
+            original = original_of(self._store, session)
+            written = digest_of(self._engine, original, CompressionLevel.SUMMARY)
             stored = written.model_copy(update={"score": score, "fingerprint": fingerprint})
             store.keep_digest(session.id, stored, chain=chain)
         return stored.in_short or None

@@ -193,9 +193,7 @@ class CompressionEngine:
         return made.model_copy(update={"original": conversation})
 
     async def awritten(self, original: Original, level: CompressionLevel) -> CompressedConversation:
-        """`acompress` for a conversation that is read in pages. It is read twice, in bounded
-        memory.
-        """
+        """`acompress` for a conversation that is read in pages, in bounded memory."""
         overview = Overview(self._counter).read(original.messages)
         about = overview.metadata(original.id, original.title)
         size = overview.digest_tokens
@@ -203,7 +201,7 @@ class CompressionEngine:
             full = level is CompressionLevel.FULL
             written = Written(text="", source_tokens=size, tokens=size if full else 0)
         else:
-            written = await self._digester.written(original.messages, size, ratio)
+            written = await self._digester.written(original.messages, ratio, overview)
         facts: dict[str, Any] = dict(written)
         return CompressedConversation(level=level, about=about, **facts)
 
@@ -227,8 +225,7 @@ class CompressionEngine:
         if not 0 < target_ratio <= 1:
             reason = f"target_ratio must be above 0 and at most 1, got {target_ratio:g}"
             raise InvalidArgument("target_ratio", reason)
-        tokens = self.tokens_of(conversation.messages)
-        work = self._digester.written(conversation.messages, tokens, target_ratio)
+        work = self._digester.written(conversation.messages, target_ratio)
         written = running.run(work, waits=self.waits, instead="acompress()")
         return ConversationSummary(
             conversation_id=conversation.id, target_ratio=target_ratio, **dict(written)
@@ -254,21 +251,20 @@ class CompressionEngine:
             reason = f"the originals of {compressed.id!r} are in {where}"
             raise NotFound(f"{reason}: CompressionEngine(store=…) looks them up there")
         wanted = compressed.about.messages
-        original = original_of(self._store, compressed.id)
-        messages = tuple(islice(original.messages, wanted))
+        session = self._store.session(compressed.id)
+        messages = tuple(islice(original_of(self._store, session).messages, wanted))
         if len(messages) < wanted:
             reason = (
                 f"{len(messages):,} of {wanted:,} messages of {compressed.id!r} are in the store"
             )
             raise NotFound(f"{reason}; the originals are in the archive")
-        session = self._store.session(compressed.id)
         facts: dict[str, Any] = {"created_at": session.created_at, "metadata": session.metadata}
         return Conversation(id=session.id, title=session.title, messages=messages, **facts)
 
 
-def importance_of(store: SessionStore, session: Session, retention: RetentionPolicy) -> Importance:
-    """The importance of a session. Its messages are read in pages."""
-    tally = RetentionTally().read(original_of(store, session.id).messages)
+def importance_of(original: Original, session: Session, retention: RetentionPolicy) -> Importance:
+    """The importance of a session."""
+    tally = RetentionTally().read(original.messages)
     return retention.importance(tally, session.metadata)
 
 
@@ -278,34 +274,38 @@ def fingerprint_of(engine: CompressionEngine, chain: bytes) -> str:
 
 
 def digest_of(
-    engine: CompressionEngine, store: SessionStore, session_id: str, level: CompressionLevel
+    engine: CompressionEngine, original: Original, level: CompressionLevel
 ) -> CompressedConversation:
     """Write the digest of a session.
 
     Raises:
         BlockingCallInLoop: a model writes, and this thread runs an event loop.
     """
-    work = engine.awritten(original_of(store, session_id), level)
+    work = engine.awritten(original, level)
     return running.run(work, waits=engine.waits, instead="it off the event loop")
 
 
 class _Pages:
+    """The messages of a branch, page by page. A branch of one page is read once."""
+
     def __init__(self, store: SessionStore, branch_id: str, length: int) -> None:
         self._store, self._branch_id, self._length = store, branch_id, length
+        self._only: list[Message] | None = None
 
     def __iter__(self) -> Iterator[Message]:
+        if self._length <= PAGE:
+            self._only = self._page(0) if self._only is None else self._only
+            yield from self._only
+            return
         for start in range(0, self._length, PAGE):
-            stop = min(start + PAGE, self._length)
-            for entry in self._store.read(self._branch_id, start, stop):
-                yield entry.message
+            yield from self._page(start)
+
+    def _page(self, start: int) -> list[Message]:
+        stop = min(start + PAGE, self._length)
+        return [entry.message for entry in self._store.read(self._branch_id, start, stop)]
 
 
-def original_of(store: SessionStore, session_id: str) -> Original:
-    """Return a session's messages on its open branch, to be read in pages.
-
-    Raises:
-        NotFound: there is no such session.
-    """
-    session = store.session(session_id)
+def original_of(store: SessionStore, session: Session) -> Original:
+    """Return a session's messages on its open branch, to be read in pages."""
     pages = _Pages(store, session.branch.id, session.branch.messages)
     return Original(session.id, session.title, pages)

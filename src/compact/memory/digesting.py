@@ -9,7 +9,7 @@ holds no secrets.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nsmallest
@@ -59,6 +59,7 @@ class DigestPart:
     first: int
     tokens: int
     """Of the messages before secrets were replaced."""
+    notes: Notes
 
 
 @dataclass(slots=True)
@@ -81,15 +82,19 @@ class Digester:
     part_tokens: int = PART_TOKENS
     most_tokens: int = MOST_TOKENS
 
-    async def written(self, messages: Iterable[Message], tokens: int, ratio: float) -> Written:
-        """A digest of messages that takes about this share of `tokens` (see `digest_tokens`).
+    async def written(
+        self, messages: Iterable[Message], ratio: float, overview: Overview | None = None
+    ) -> Written:
+        """A digest of messages that takes about this share of their tokens (see `digest_tokens`).
 
-        The messages are read once. Pictures and reasoning have tokens but no text for a digest, so
-        such a digest may be shorter.
+        Messages of more than one part, or with secrets, are read again after their `overview`.
+        Pictures and reasoning have tokens but no text for a digest, so such a digest may be
+        shorter.
         """
-        ratio = min(ratio, self.most_tokens / max(1, tokens))
-        draft = _Draft()
-        for part in self._parts(messages):
+        overview = overview or Overview(self.counter).read(messages)
+        ratio = min(ratio, self.most_tokens / max(1, overview.digest_tokens))
+        draft, whole = _Draft(), overview.whole(self.part_tokens)
+        for part in [whole] if whole else self._parts(messages):
             await self._tell(draft, part, int(part.tokens * ratio))
         text = JOINT.join(filter(None, draft.texts))
         return Written(
@@ -107,17 +112,17 @@ class Digester:
             rows.append(message)
             size += digest_tokens(message, self.counter)
             if size >= self.part_tokens:
-                yield DigestPart(redact_messages(rows, known), first, size)
+                yield _part(rows, known, first, size)
                 first, rows, size = first + len(rows), [], 0
         if rows:
-            yield DigestPart(redact_messages(rows, known), first, size)
+            yield _part(rows, known, first, size)
 
     async def _tell(self, draft: _Draft, part: DigestPart, room: int) -> None:
-        notes = Notes().read(part.messages)
+        notes = part.notes
         joint = self.counter.text(JOINT)
         room, text = room - joint, ""
         if room >= LEAST_COMPOSED:
-            text = await self._composed(draft, part, notes, int(room * COMPOSED_SHARE))
+            text = await self._composed(draft, part, int(room * COMPOSED_SHARE))
         left = room - joint - self.counter.composed(text)
         facts = Facts().read(part.messages)
         excerpts = Excerpts(part.messages, self.counter, left)
@@ -127,8 +132,8 @@ class Digester:
         draft.kept += facts.kept_in(whole, notes)
         draft.tokens += part.tokens
 
-    async def _composed(self, draft: _Draft, part: DigestPart, notes: Notes, room: int) -> str:
-        composer = Composer(notes, self.counter, mode=self.mode)
+    async def _composed(self, draft: _Draft, part: DigestPart, room: int) -> str:
+        composer = Composer(part.notes, self.counter, mode=self.mode)
         record, cap = composer.planned(room)
         request = SummaryRequest.model_construct(
             messages=part.messages,
@@ -136,7 +141,7 @@ class Digester:
             level="merged",
             mode=self.mode,
             record=record,
-            notes=notes,
+            notes=part.notes,
         )
         answer = await asked(self.summarizer, request, self.emit)
         found = judged_or_extracted(
@@ -152,6 +157,11 @@ class Digester:
         draft.made_by[found.summary.made_by] = None
         draft.verdicts += found.verdicts
         return composer.written(story, room)
+
+
+def _part(rows: Sequence[Message], known: Known, first: int, tokens: int) -> DigestPart:
+    messages = redact_messages(rows, known)
+    return DigestPart(messages, first, tokens, Notes().read(messages))
 
 
 def digest_tokens(message: Message, counter: TokenCounter) -> int:
@@ -186,6 +196,8 @@ class Overview:
         self._words: Counter[str] = Counter()
         self._notes = Notes()
         self._times: tuple[datetime, datetime] | None = None
+        self._rows: list[Message] | None = []
+        """The messages, as long as they are few and have no secrets."""
 
     def read(self, messages: Iterable[Message]) -> Overview:
         """Take the next messages."""
@@ -206,7 +218,22 @@ class Overview:
                 self._words.update(sorted(weights.named))
                 if len(self._words) > 2 * MOST_WORDS:
                     self._words = Counter(dict(self._words.most_common(MOST_WORDS)))
+            self._keep(message, known)
         return self
+
+    def _keep(self, message: Message, known: Known) -> None:
+        if known or self.digest_tokens >= PART_TOKENS:
+            self._rows = None
+        elif self._rows is not None:
+            self._rows.append(message)
+
+    def whole(self, most_tokens: int = PART_TOKENS) -> DigestPart | None:
+        """All messages as one part, with the notes on them. None if they have more tokens or hold
+        secrets: then a later message may tell what an earlier one must not say.
+        """
+        if not self._rows or self.digest_tokens >= most_tokens:
+            return None
+        return DigestPart(self._rows, 0, self.digest_tokens, self._notes)
 
     def metadata(self, session_id: str, title: str | None) -> ConversationMetadata:
         """The collected facts."""

@@ -37,7 +37,7 @@ from compact.text.conversation import Conversation
 from compact.text.digests import CompressionLevel
 from compact.text.facts import entities
 from compact.text.importance import lasting
-from compact.text.instructions import find_instructions
+from compact.text.instructions import instructions_in
 from compact.text.speakers import own_words_of, speaker_of
 
 MUCH_SAID, TURNS, NAMED, ASKED, HOURS = 1_500, 8, 12, 5, 48
@@ -111,8 +111,7 @@ class RetentionTally:
         self.messages += 1
         self.words += len(words.split())
         self.questions += words.count("?") + words.count("？")
-        rules = [x for x in find_instructions(words, message.id, 0) if x.is_rule]
-        self.named += len(entities(words)) + len(rules)
+        self.named += len(entities(words)) + sum(x.is_rule for x in instructions_in(words))
         self._best = nlargest(BEST, [*self._best, lasting(message)])
 
     @property

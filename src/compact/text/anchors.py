@@ -83,6 +83,12 @@ ERROR_LINE = regex(
     r"undefined: |cannot find |is not defined|segmentation fault)|.*(?:错误|失败|异常)：)",
     re.IGNORECASE,
 )
+_ERROR_SIGNS = (
+    *("error", "fatal", "panic", "fehler", "warning: unused", "fail", "traceback (", "exception"),
+    *("exit ", "command not found", "no such file", "permission denied", "undefined: "),
+    *("cannot find ", "is not defined", "segmentation fault", "错误：", "失败：", "异常："),
+)
+"""A quick test: every line that `ERROR_LINE` matches contains one of these, whatever its case."""
 EXIT_CODE = regex(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
 """A line that only gives an exit code, without the reason for a failure."""
 _KEY = regex(r'"[\w-]+"\s?:')
@@ -180,7 +186,13 @@ def _judge_path(word: str) -> tuple[Anchor, ...]:
 
 def error_lines(text: str, *, most: int = 6) -> list[str]:
     """Return up to `most` lines that name an error, the last line first."""
-    lines = map(without_tags, reversed(searched(text).splitlines()))
+    text = _TAG.sub("", searched(text))
+    folded = text.casefold()
+    signs = list(filter(folded.__contains__, _ERROR_SIGNS))
+    if not signs:
+        return []
+    rows = zip(reversed(text.splitlines()), reversed(folded.splitlines()), strict=True)
+    lines = (line.strip() for line, low in rows if any(map(low.__contains__, signs)))
     errors = (
         line
         for line in lines

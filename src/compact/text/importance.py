@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from compact.messages.messages import Message
 from compact.text import anchors, sentences
-from compact.text.instructions import find_instructions
+from compact.text.instructions import instructions_in
 from compact.text.speakers import Speaker, own_words_of, speaker_of
 
 SPEAKER: Mapping[Speaker, float] = {
@@ -63,7 +63,7 @@ def lasting(message: Message) -> float:
     text = message.text[:LOOKED_AT]
     score = SPEAKER.get(speaker, 0.0)
     if speaker == "person":
-        found = find_instructions(own_words_of(message)[:LOOKED_AT], "", 0)
+        found = instructions_in(own_words_of(message)[:LOOKED_AT])
         best = max((x.score for x in found), default=0.0)
         score += INSTRUCTION * max(0.0, best - PLAIN) / (1 - PLAIN)
         score += QUESTION * ("?" in text or "？" in text)

@@ -11,37 +11,40 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
-from compact.patterns import regex
-from compact.text.sentences import lines_of, sentences_of
+from compact.patterns import one_of, regex
+from compact.text.sentences import REMEMBERED, lines_of, sentences_of
 
 LONGEST = 600
 """A candidate has at most this many characters. A longer line without sentence ends was pasted."""
 
+_STRONG_WORDS = (
+    r"never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
+    r"under no circumstances|make sure|ensure|at all times|from now on|not allowed|stick (?:to|"
+    r"with)|hands off|niemals?|nie|immer|muss|müssen|darf|dürfen|keinesfalls|ab (?:jetzt|"
+    r"sofort)|finger weg"
+)
 _STRONG = regex(
-    r"\b(?:never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
-    r"under no circumstances|make sure|ensure|"
-    r"at all times|from now on|not allowed|stick (?:to|with)|hands off|"
-    r"niemals?|nie|immer|muss|müssen|darf|dürfen|keinesfalls|ab (?:jetzt|sofort)|"
-    r"finger weg)\b|(?:^|[,;:.!—-]\s|\b(?:please|and|but|so|then) )(?:do(?:n't| not)|kein\w*)\b|"
-    r"绝不|不要|必须|总是|始终|禁止|只能|务必|一定|不得|不能|一律|统一|不许|别",
+    rf"\b{one_of(_STRONG_WORDS)}\b"
+    r"|(?:^|[,;:.!—-]\s|\b(?:please|and|but|so|then) )(?:do(?:n't| not)|kein\w*)\b|"
+    + one_of("绝不|不要|必须|总是|始终|禁止|只能|务必|一定|不得|不能|一律|统一|不许|别"),
     re.IGNORECASE,
 )
+_MILD_WORDS = (
+    r"please|bitte|exactly|important|wichtig|remember|only|nur|no longer|required?|"
+    r"changed? (?:my|our) minds?|at (?:most|least)|no more than|maximum|minimum|höchstens|"
+    r"mindestens|should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|"
+    r"i'd (?:like|rather|prefer)|prefer|instead|rather|keep|use|avoid|let's|don't want|without|"
+    r"unless|no need|leave|stay|call it|name it|rename|ideally|looking to|willing to|up to|"
+    r"budget|preference|call (?:it|them)|can't|cannot|won't|no \w+ing|can you|could you|"
+    r"i think we|we (?:can|could|will|won't|use|support|don't)|it's (?:ok|fine)|supposed|"
+    r"expect(?:ed)?|soll(?:te|en|ten)?|gilt|lass(?:t|en)?|brauch(?:e|en|t)|will(?:st)?|möchte|"
+    r"lieber|statt|ohne|behalte|verwende|nutze|vermeide"
+)
 _MILD = regex(
-    r"\b(?:please|bitte|exactly|important|wichtig|remember|only|nur|no longer|required?|"
-    r"changed? (?:my|our) minds?|"
-    r"at (?:most|least)|no more than|maximum|minimum|höchstens|mindestens|"
-    r"should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|"
-    r"rather|prefer)|prefer|"
-    r"instead|rather|keep|use|avoid|let's|don't want|without|unless|no need|leave|stay|call it|"
-    r"name it|rename|"
-    r"ideally|looking to|willing to|up to|budget|preference|call (?:it|them)|can't|cannot|won't|"
-    r"no \w+ing|"
-    r"can you|could you|i think we|we (?:can|could|will|won't|use|support|don't)|it's (?:ok|fine)|"
-    r"supposed|expect(?:ed)?|"
-    r"soll(?:te|en|ten)?|gilt|lass(?:t|en)?|brauch(?:e|en|t)|will(?:st)?|möchte|lieber|statt|ohne|"
-    r"behalte|verwende|nutze|vermeide)\b|"
-    r"请|应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用|之前|先",
+    rf"\b{one_of(_MILD_WORDS)}\b|"
+    + one_of("请|应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用|之前|先"),
     re.IGNORECASE,
 )
 _IMPERATIVE = regex(
@@ -97,6 +100,13 @@ def find_instructions(text: str, message_id: str, position: int) -> Iterator[Ins
                 yield Instruction(sentence, score, message_id, position, same)
 
 
+@lru_cache(maxsize=64)  # several readers ask for the same text in turn
+def instructions_in(text: str) -> tuple[Instruction, ...]:
+    """Return what `find_instructions` finds, where it does not matter in which message."""
+    return tuple(find_instructions(text, "", 0))
+
+
+@lru_cache(maxsize=REMEMBERED)
 def score_of(line: str) -> float:
     """Return how much a line reads like an instruction, 0 to 1. Chatter and data get 0."""
     line = line.replace("’", "'")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal
 
-from compact.patterns import regex
+from compact.patterns import one_of, regex
 
 Topic = Literal["decisions", "errors", "facts"]
 
@@ -21,6 +22,8 @@ SHORTEST = 25
 """A line of fewer characters is a fragment."""
 
 _FENCES = ("```", "~~~")
+REMEMBERED = 4_096
+"""How many sentences are cached with what is known of them."""
 _BULLET = regex(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
 _EMPHASIS = regex(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 _SENTENCE_END = regex(
@@ -39,27 +42,29 @@ UNDECIDED = regex(
 )
 """A report of something done, a step that is announced or proposed, an option, or a question. Such
 a sentence states no decision yet."""
+
+
+def _cue(words: str, signs: str) -> re.Pattern[str]:
+    return regex(rf"\b{one_of(words)}\b|{one_of(signs)}", re.IGNORECASE)
+
+
 _TOPICS: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "decisions",
-        regex(
-            r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|"
-            r"we(?:'ll| will| should) "
-            r"(?:use|keep|go)|going with|go with|settled|by design|entschieden|"
-            r"entscheidung|statt(?:dessen)?|"
-            r"beschlossen)\b|决定|选择|改用|采用|而不是",
-            re.IGNORECASE,
+        _cue(
+            r"decided|decision|decide|chose|chosen|instead of|rather than|agreed|we(?:'ll|"
+            r" will| should) (?:use|keep|go)|going with|go with|settled|by design|entschieden|"
+            r"entscheidung|statt(?:dessen)?|beschlossen",
+            "决定|选择|改用|采用|而不是",
         ),
     ),
     (
         "errors",
-        regex(
-            r"\b(?:errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|"
-            r"traceback|panic|root cause|"
-            r"problem|issue|wrong|incorrect|missing|regression|fehler(?:haft)?|kaputt|absturz|"
-            r"ursache)\b|"
-            r"错误|失败|异常|问题|缺失",
-            re.IGNORECASE,
+        _cue(
+            r"errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|traceback|"
+            r"panic|root cause|problem|issue|wrong|incorrect|missing|regression|"
+            r"fehler(?:haft)?|kaputt|absturz|ursache",
+            "错误|失败|异常|问题|缺失",
         ),
     ),
 )
@@ -106,6 +111,7 @@ def plain(line: str) -> str:
     return _EMPHASIS.sub("", line).strip() if "*" in line or "__" in line else line
 
 
+@lru_cache(maxsize=REMEMBERED)  # importance, digest and survival ask for the same sentences
 def topic_of(sentence: str) -> Topic:
     """Return the topic of a sentence; `facts` if it has no sign of another."""
     if UNDECIDED.search(sentence):

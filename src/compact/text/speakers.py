@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from compact.messages.messages import Image, Message, Opaque, Text
@@ -128,6 +129,7 @@ def _speaker_of_user(message: Message) -> Speaker:
     return "person"
 
 
+@lru_cache(maxsize=64)  # several readers ask for the same text in turn
 def spoken_text(text: str) -> str:
     """Return the text without text that tools injected, tool output and outer white space."""
     text = _without_injected(text)

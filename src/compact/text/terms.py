@@ -33,6 +33,8 @@ def searchable(message: Message) -> str:
     """
     if message.metadata.source in ("checkpoint", "goals", "ours"):
         return ""
+    if isinstance(message.content, str):
+        return message.content
     return "\n".join(_texts(message, own=False))
 
 

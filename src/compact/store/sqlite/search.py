@@ -10,13 +10,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import pack
+from typing import NamedTuple
 
 import apsw
 
 from compact.errors import StoreDamaged, StoreFailed
-from compact.messages.messages import Message
 from compact.messages.sessions import Found
 from compact.store.sqlite import branch_lineage
 from compact.store.sqlite.branch_lineage import Stretch
@@ -26,6 +26,7 @@ from compact.store.sqlite.rows import (
     BITS,
     LAST,
     MESSAGE,
+    Row,
     entry_of,
     first,
     json_of,
@@ -151,14 +152,12 @@ def catch_up_branch(pool: Pool, branch_id: str, *, most: int | None = None) -> N
     Raises:
         StoreFailed: the file cannot be written.
     """
-    left = math.inf if most is None else most
-    with pool.read() as db:
-        stretches = branch_lineage.lineage(db, branch_id)
-    for stretch in stretches:
-        done = BATCH
-        while left > 0 and done == BATCH:
-            done = _index_batch(pool, stretch, int(min(left, BATCH)))
-            left -= done
+    left, done = math.inf if most is None else most, BATCH
+    while left > 0 and done == BATCH:
+        done = _index_batch(
+            pool, lambda db: branch_lineage.lineage(db, branch_id), int(min(left, BATCH))
+        )
+        left -= done
 
 
 def unindexed(db: apsw.Connection) -> int:
@@ -170,16 +169,23 @@ def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> 
     """Index the missing messages of every branch; whether that succeeded. `progress` gets the
     messages done and the total, after each batch.
     """
-    with pool.read() as db:
-        branches = [row[0] for row in query(db, "SELECT branch FROM unindexed")]
-        every = unindexed(db) if progress and branches else 0
-    done = 0
+    every = done = at = 0
+
+    def lagging(db: apsw.Connection) -> Iterator[Stretch]:
+        nonlocal at
+        sql = "SELECT branch FROM unindexed WHERE branch >= ? ORDER BY branch"
+        for row in db.execute(sql, (at,)):
+            at = row[0]
+            yield Stretch(at, 0, LAST, is_open=True)
+
+    if progress:
+        with pool.read() as db:
+            every = unindexed(db)
     try:
-        for branch in branches:
-            while batch := _index_batch(pool, Stretch(branch, 0, LAST, is_open=True), BATCH):
-                done += batch
-                if progress:
-                    progress(done, max(done, every))
+        while batch := _index_batch(pool, lagging, BATCH):
+            done += batch
+            if progress:
+                progress(done, max(done, every))
     except StoreDamaged:
         raise
     except StoreFailed:
@@ -187,47 +193,78 @@ def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> 
     return True
 
 
-def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
-    """Index a stretch's next messages; returns how many. Texts are made before locking the file."""
-    with pool.read() as db:
-        row = first(db, "SELECT indexed FROM branches WHERE key = ?", (stretch.branch,))
-        if row is None:
-            return 0
-        start = int(row[0])
-        sql = f"SELECT {MESSAGE} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
-        keys = stretch.branch << BITS | start, stretch.last
-        rows = query(db, sql, (*keys, most))
-    if not rows:
-        return 0
-    messages = [entry_of(row).message for row in rows]
-    words = [indexed_text(searchable(message)) for message in messages]
-    texts = [(row[0], text) for row, text in zip(rows, words, strict=True)]
-    turns = _packed(messages)
-    stop = position_in(rows[-1][0]) + 1
-    with pool.write() as db:
-        sql = "UPDATE branches SET indexed = ? WHERE key = ? AND indexed = ? RETURNING 1"
-        if query(db, sql, (stop, stretch.branch, start)):
-            db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
-            sql = "INSERT INTO turns (branch, start, speakers, packed) VALUES (?, ?, ?, ?)"
-            db.execute(sql, (stretch.branch, start, *turns))
-            sql = "DELETE FROM unindexed WHERE branch = ? AND NOT EXISTS (SELECT 1 FROM messages"
-            keys = stretch.branch << BITS | stop, stretch.branch << BITS | LAST
-            db.execute(f"{sql} WHERE key BETWEEN ? AND ?)", (stretch.branch, *keys))
-    return len(rows)
-
-
-def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
-    """Return the speakers of messages as JSON, and the packed notes on each message. Notes name a
-    speaker by number, from 1.
+def _index_batch(
+    pool: Pool, stretches: Callable[[apsw.Connection], Iterable[Stretch]], most: int
+) -> int:
+    """Index the next messages of stretches in one transaction, since each waits for the disk;
+    returns how many. Texts are made before locking the file.
     """
+    with pool.read() as db:
+        found, left = list[_Lag](), most
+        for stretch in stretches(db):
+            if lag := _lag(db, stretch, left):
+                found.append(lag)
+                left -= len(lag.rows)
+            if not left:
+                break
+    if not found:
+        return 0
+    batch = [(lag, _indexed(lag.rows)) for lag in found]
+    with pool.write() as db:
+        for lag, (texts, turns) in batch:
+            _store(db, lag, texts, turns)
+    return most - left
+
+
+class _Lag(NamedTuple):
+    """The next messages of a branch that are not indexed."""
+
+    branch: int
+    start: int
+    rows: list[Row]
+
+
+def _lag(db: apsw.Connection, stretch: Stretch, most: int) -> _Lag | None:
+    indexed = first(db, "SELECT indexed FROM branches WHERE key = ?", (stretch.branch,))
+    start = int(indexed[0]) if indexed else LAST
+    sql = f"SELECT {MESSAGE} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
+    rows = query(db, sql, (stretch.branch << BITS | start, stretch.last, most))
+    return _Lag(stretch.branch, start, rows) if rows else None
+
+
+def _indexed(rows: Sequence[Row]) -> tuple[list[tuple[int, str]], tuple[str, bytes]]:
+    """Return the text of each message for the index, and what `turns` holds of all: the speakers
+    as JSON, and the packed notes on each message. Notes name a speaker by number, from 1.
+    """
+    texts = list[tuple[int, str]]()
     speakers: dict[str, int] = {}
     packed = bytearray()
-    for each in map(noted, messages):
+    for row in rows:
+        message = entry_of(row).message
+        words = searchable(message)
+        texts.append((row[0], indexed_text(words)))
+        at, length, signs, role, speaker = noted(message, words)
         place = 0
-        if each.speaker and (each.speaker in speakers or len(speakers) < MOST_SPEAKERS):
-            place = speakers.setdefault(each.speaker, len(speakers) + 1)
-        packed += pack(LAYOUT, each.at, each.length, each.signs, each.role, place)
-    return json_of(list(speakers)), bytes(packed)
+        if speaker and (speaker in speakers or len(speakers) < MOST_SPEAKERS):
+            place = speakers.setdefault(speaker, len(speakers) + 1)
+        packed += pack(LAYOUT, at, length, signs, role, place)
+    return texts, (json_of(list(speakers)), bytes(packed))
+
+
+def _store(
+    db: apsw.Connection, lag: _Lag, texts: Sequence[tuple[int, str]], turns: tuple[str, bytes]
+) -> None:
+    """Add messages to the index, unless somebody else did so meanwhile."""
+    stop = position_in(texts[-1][0]) + 1
+    sql = "UPDATE branches SET indexed = ? WHERE key = ? AND indexed = ? RETURNING 1"
+    if not query(db, sql, (stop, lag.branch, lag.start)):
+        return
+    db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
+    sql = "INSERT INTO turns (branch, start, speakers, packed) VALUES (?, ?, ?, ?)"
+    db.execute(sql, (lag.branch, lag.start, *turns))
+    sql = "DELETE FROM unindexed WHERE branch = ? AND NOT EXISTS (SELECT 1 FROM messages"
+    keys = lag.branch << BITS | stop, lag.branch << BITS | LAST
+    db.execute(f"{sql} WHERE key BETWEEN ? AND ?)", (lag.branch, *keys))
 
 
 def indexed_text(words: str) -> str:
