@@ -160,9 +160,9 @@ def memory_archive(
 ) -> Report:
     """Move old sessions into files, out of the database.
 
-    Each is a file for people below NAME-archive/YYYY/MM, and its originals beside it. An archived
-    session is still listed and read; who goes on with it restores it. Sessions that are kept whole
-    whatever their age (memory age --dry-run says why) stay unless they are named.
+    Each is a file below NAME-archive/YYYY/MM, as sessions export writes it, compressed. An archived
+    session is still listed, read, found and continued. Sessions that are kept whole whatever their
+    age (memory age --dry-run says why) stay unless they are named.
 
     Examples:
       compactctl memory archive

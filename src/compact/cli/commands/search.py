@@ -86,7 +86,7 @@ def search(
     elif not sessions:
         yield from _hits(result.hits)
     if result.archived:
-        yield Styled("In the archive, by what they say in short:", "bold")
+        yield Styled("In the archive:", "bold")
         yield archived_table(result.archived)
 
 
@@ -95,7 +95,8 @@ def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:
         name = one_line(hit.title or hit.session_id, 60)
         who = hit.speaker or hit.role
         at = time_of(hit.timestamp)
-        yield Styled(f"{name} · {hit.position:,} · {at} · {one_line(who, 40)}", "bold")
+        where = " · archived" if hit.archived else ""
+        yield Styled(f"{name} · {hit.position:,} · {at} · {one_line(who, 40)}{where}", "bold")
         yield Styled(f"{hit.text}\n")
 
 

@@ -11,6 +11,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from struct import pack
 
 import apsw
@@ -21,6 +22,7 @@ from compact.messages.sessions import Found
 from compact.store.sqlite import branch_lineage
 from compact.store.sqlite.branch_lineage import Stretch
 from compact.store.sqlite.messages import rows_of
+from compact.store.sqlite.originals import OriginalsMissing
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import (
     BITS,
@@ -173,18 +175,21 @@ def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> 
     with pool.read() as db:
         branches = [row[0] for row in query(db, "SELECT branch FROM unindexed")]
         every = unindexed(db) if progress and branches else 0
-    done = 0
+    done, is_complete = 0, True
     try:
         for branch in branches:
-            while batch := _index_batch(pool, Stretch(branch, 0, LAST, is_open=True), BATCH):
-                done += batch
-                if progress:
-                    progress(done, max(done, every))
+            with suppress(OriginalsMissing):
+                while batch := _index_batch(pool, Stretch(branch, 0, LAST, is_open=True), BATCH):
+                    done += batch
+                    if progress:
+                        progress(done, max(done, every))
+                continue
+            is_complete = False  # the others are found all the same
     except StoreDamaged:
         raise
     except StoreFailed:
         return False
-    return True
+    return is_complete
 
 
 def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
