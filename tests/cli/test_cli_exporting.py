@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from compact import ContextManager
 from compact.cli import session_markdown
 from compact.errors import InvalidTranscript
-from compact.exchange import session_file
 from compact.messages.formats.known import format_named
 from compact.messages.messages import (
     Image,
@@ -25,6 +24,7 @@ from compact.messages.messages import (
     ToolResult,
 )
 from compact.messages.sessions import Branch, Session
+from compact.store import session_file
 from tests.cli.conftest import branched, kept_in, refused, snapped
 from tests.sizes import size
 from tests.strategies import wild

@@ -49,6 +49,10 @@ def test_what_ageing_archives_is_listed_verified_found_and_brought_back(run, har
     assert "1 archive, all as written" in run("doctor").out
     found = run("search", "harbour")
     assert "In the archive" in found.out
+    assert " · archived" in found.out
+    [file] = Path().rglob("*.json.zst")
+    assert run("sessions", "import", file, "--as", harbour, "--store", "new.db").code == 0
+    assert run("sessions", "export", harbour, "--store", "new.db").out == said
     assert run("sessions", "export", harbour).out == said, "it is read from its archive"
     with MemoryManager(".compact/sessions.db") as memory:
         memory.restore(harbour)
@@ -59,7 +63,7 @@ def test_what_ageing_archives_is_listed_verified_found_and_brought_back(run, har
 
 def test_a_missing_archive_is_an_error_that_says_so(run, harbour):
     assert run("memory", "archive", harbour).code == 0
-    for file in Path().rglob("*.originals.zst"):
+    for file in Path().rglob("*.json.zst"):
         file.unlink()
     done = run("doctor", "--check")
     assert (done.code, harbour in done.out) == (2, True)
@@ -71,7 +75,7 @@ def test_a_missing_archive_is_an_error_that_says_so(run, harbour):
 def test_the_doctor_looks_at_archives_without_being_told_to(run, harbour):
     assert run("memory", "archive", harbour).code == 0
     assert "1 archive, all as written" in run("doctor").out
-    for file in Path().rglob("*.originals.zst"):
+    for file in Path().rglob("*.json.zst"):
         file.write_bytes(file.read_bytes()[:-1] + b"!")
     done = run("doctor")
     assert (done.code, "1 broken" in done.out) == (2, True)

@@ -13,10 +13,10 @@ from compact import ContextManager
 from compact.cli.main import main
 from compact.errors import CompactError
 from compact.exchange.exporting import without_secrets
-from compact.exchange.session_file import SessionFile
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Projection, Session, Shown
 from compact.secrets.redactor import Redactor
+from compact.store.session_file import SessionFile
 from compact.store.sqlite.store import SQLiteManager
 from compact.store.whole_session import OwnPart, WholeSession
 from tests.sizes import size

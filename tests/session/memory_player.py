@@ -91,7 +91,7 @@ class Worker:
         assert not remains, remains
 
     def age(self, told: dict[str, Any]) -> None:
-        self.memory.age(DAY + timedelta(days=self.rng.choice((3, 10, 40))))
+        self.memory.age(DAY + timedelta(days=self.rng.choice((3, 10, 40, 100))))
 
 
 def work(database: str, ledger: Ledger, seed: str) -> None:

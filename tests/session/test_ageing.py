@@ -305,7 +305,7 @@ def test_whoever_fails_lets_go_of_the_lease(
         assert len(leases(store)) == 1
         raise StoreFailed("no space left")
 
-    monkeypatch.setattr(failing, "_archive", full)
+    monkeypatch.setattr(failing, "_moved", full)
     with pytest.raises(StoreFailed):
         failing.age_in_turn()
     assert leases(store) == []

@@ -1,6 +1,5 @@
 """Ageing that moves originals into the archive, and what is left to be found of them (A-2, A-5)."""
 
-import json
 import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -73,7 +72,7 @@ def test_a_second_run_reads_no_archive(
     memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory.age(DAY)
-    monkeypatch.setattr(folder, "originals_at", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(folder, "read", lambda *_: pytest.fail("it was read"))
     again = memory.age(DAY)
     assert {row.action for row in again.rows} == {"none"}
     assert again.archive is None
@@ -101,17 +100,58 @@ def test_after_a_year_only_what_is_known_about_it_stands_in_the_database(
     assert store.integrity_check() == []
 
 
-def test_archived_sessions_are_found_by_what_they_say_in_short(memory: MemoryManager) -> None:
+def test_nothing_becomes_unfindable_by_age(memory: MemoryManager) -> None:
+    """What is archived is found by its own words, and says where it lies."""
     memory.describe("spring", title="Moorings of the quay", tags=["harbour"])
-    memory.age(DAY)
+    words = [text.split()[-1] for text in said(memory, "spring") if text.strip()]
+    before = [memory.search(word, limit=99) for word in words]
+
+    def archived() -> set[str]:
+        return {each.session_id for each in memory.archived()}
+
+    for days in (0, 300, 301):
+        memory.age(DAY + timedelta(days=days))
+        assert "spring" in archived()
+        for word, found in zip(words, before, strict=True):
+            now = memory.search(word, limit=99)
+            assert [x.model_copy(update={"archived": False}) for x in now.hits] == [*found.hits]
+            assert [x for x in now.hits if x.archived != (x.session_id in archived())] == []
+            assert now.sessions == found.sessions
     for query in ("mooring", "harbour"):
-        found = memory.search(query)
-        assert [each.session_id for each in found.archived] == ["spring"], query
-        assert "spring" not in {hit.session_id for hit in found.hits}
+        assert "spring" in {each.session_id for each in memory.search(query).archived}, query
+    assert [x.session_id for x in memory.archives.search_archived("mooring")] == ["spring"]
+    assert memory.archives.search_archived("zeppelin") == []
     assert memory.search("zeppelin").archived == ()
     memory.restore("spring")
     assert memory.search("mooring").archived == ()
-    assert "spring" in {each.session_id for each in memory.search("mooring").sessions}
+
+
+@pytest.mark.parametrize("days", [40, 120, 500])
+def test_the_database_and_its_archive_get_smaller_with_age(tmp_path: Path, days: int) -> None:
+    def size() -> int:
+        made.pool.empty_log()
+        return sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+
+    with SQLiteManager(tmp_path / "chat.db") as made:
+        for number in range(12):
+            put(made, f"s{number}", days=0)
+        memory = MemoryManager(made, settings=ALL_AGE)
+        memory.catch_up()
+        made.db.execute("VACUUM")
+        sizes = [size()]
+        for each in (10, days, days + 1):
+            memory.age(DAY + timedelta(days=each))
+            sizes.append(size())
+    assert sizes[0] > sizes[1] > sizes[-1]
+
+
+def test_what_is_packed_is_counted_as_freed_when_it_is_archived(memory: MemoryManager) -> None:
+    memory.age(DAY)
+    later = memory.age(DAY + timedelta(days=90), dry_run=True)
+    row = by_id(later)["week"]
+    assert row.is_to_archive
+    assert 0 < row.bytes_originals < 20_000
+    assert later.freed_when_archived >= 0
 
 
 def test_archives_of_other_scopes_are_not_found(
@@ -216,7 +256,6 @@ def test_an_archive_always_says_something_in_short(memory: MemoryManager) -> Non
     digest = memory.digest("spring")
     assert digest is not None
     assert (digest.level, kept.digest) == (SUMMARY, digest.text)
-    assert json.loads(Path(kept.file).read_text("utf-8"))["digest"] == digest.text
     assert [each.session_id for each in memory.search(digest.text.split()[-1]).archived]
     assert by_id(memory.age(DAY))["spring"].action == "none", "it is not written again"
 

@@ -80,6 +80,11 @@ class Killing(Nursery):
             assert now == self.journal.texts
             assert store.integrity_check() == []
             assert memory.archives.verify() == []
+            for name in filter(now.get, now):
+                hits = memory.search(word_of(name), limit=1).hits
+                assert [hit.session_id for hit in hits] == [name], "it cannot be found"
+            kept = self.folder.rglob("*.zst")
+            assert sorted(map(str, kept)) == sorted(each.file for each in memory.archived())
             for name in self.journal.forgotten:
                 with pytest.raises(NotFound):
                     store.session(name)

@@ -9,9 +9,10 @@ import pytest
 
 from compact import SQLiteManager, migrate
 from compact.config import CompactConfig
-from compact.exchange import exporting, importing, session_file
-from compact.exchange.session_file import SessionFile
+from compact.exchange import exporting, importing
 from compact.exchange.sources import files_of
+from compact.store import session_file
+from compact.store.session_file import SessionFile
 
 NAMED = os.environ.get("COMPACT_DATA")
 DATA = Path(NAMED) if NAMED else Path(__file__).resolve().parents[3] / "shared/data"

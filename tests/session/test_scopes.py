@@ -44,6 +44,7 @@ REFUSED: dict[type, dict[str, Try]] = {
     },
     ArchivalManager: {
         "archive_conversations": lambda archives: archives.archive_conversations(["theirs"]),
+        "pack": lambda archives: archives.pack(["theirs"], now=LATER),
         "restore_conversation": lambda archives: archives.restore_conversation("theirs"),
     },
     SessionCatalog: {
@@ -82,6 +83,7 @@ LISTING: dict[type, dict[str, Try]] = {
     },
     ArchivalManager: {
         "list_archived": lambda archives: archives.list_archived(),
+        "moved": lambda archives: archives.moved(),
         "search_archived": lambda archives: archives.search_archived(ASKED),
         "verify": lambda archives: archives.verify(),
     },
@@ -104,7 +106,7 @@ OTHERS: dict[type, set[str]] = {
         *("archives", "close", "scope", "store"),
         *("backup", "catch_up", "embed", "restore_backup", "unembedded"),
     },
-    ArchivalManager: {"close", "folder"},
+    ArchivalManager: {"archived_among", "close", "folder"},
     # They take a session that `find` gave.
     SessionCatalog: {"branch", "known_window_of"},
     # They do something with the session that is open, which is its scope's.

@@ -106,11 +106,14 @@ def told(store: SQLiteManager, name: str) -> list[Any]:
 
 def archive(store: SQLiteManager, folder: Path, *names: str) -> None:
     """Archive sessions, all of them."""
-    report = store.archive_sessions(
-        dict.fromkeys(names, "in short").items(), folder=folder, now=NOW
-    )
+    report = store.archive_sessions(names, folder=folder, now=NOW)
     assert report.failed == {}
     assert [each.session_id for each in report.archived] == list(names)
+
+
+def with_text(store: SQLiteManager) -> int:
+    """How many messages have their text in the database."""
+    return int(store.db.execute("SELECT count(*) FROM messages WHERE payload <> x''").get)
 
 
 def files(folder: Path) -> list[Path]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from compact.cli import output, session_markdown
 from compact.cli.errors import Stop
 from compact.cli.stores import SessionCatalog, context_of
-from compact.exchange import exporting, session_file
-from compact.exchange.session_file import SessionFile
+from compact.exchange import exporting
 from compact.files import named_path
 from compact.messages.sessions import Branch, Session
 from compact.models.effective_settings import DEFAULT_WINDOW
+from compact.store import session_file
+from compact.store.session_file import SessionFile
 
 
 def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:

@@ -29,13 +29,13 @@ from compact.cli.settings import check_choice, settings_of
 from compact.config import CompactConfig
 from compact.engine.plan import Plan
 from compact.errors import InvalidInput, InvalidTranscript
-from compact.exchange import session_file
 from compact.files import write_whole
 from compact.messages.messages import Message, Thinking
 from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
 from compact.session.compress import SHORTEST_KEY
 from compact.session.one_call import plan
+from compact.store import session_file
 
 STDIN = "-"
 _NUMBER = regex(r"[+-]?[0-9]+")

@@ -4,8 +4,7 @@ asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -13,8 +12,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from compact import wiring
-from compact.errors import NotFound
-from compact.exchange.session_file import REDACTED, SessionFile
 from compact.messages import chain
 from compact.messages.changes import Change, GoalsSet, GoalsTracked, SystemShown
 from compact.messages.characters import with_texts
@@ -25,10 +22,10 @@ from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Entry, Projection, Session, Shown
 from compact.secrets.redaction import Known
 from compact.secrets.redactor import Redactor
-from compact.session.session_log import EVER
 from compact.session.state import KEY
 from compact.session.views import breaker, drafts
-from compact.store.whole_session import OwnPart, WholeSession
+from compact.store.session_file import REDACTED, SessionFile
+from compact.store.whole_session import WholeSession, read_whole
 
 Value = TypeVar("Value", bound=BaseModel)
 Redact = Callable[[str], str]
@@ -37,52 +34,12 @@ _OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
 
 
 def whole_session(store: SessionStore, session_id: str) -> WholeSession:
-    """Read everything that a store keeps of a session.
-
-    Messages are read last, after everything that refers to them. So the value is consistent even
-    if the session is in use.
+    """Read everything that a store keeps of a session, without notes about a running process.
 
     Raises:
         NotFound: there is no such session.
     """
-    session = store.session(session_id)
-    moves = store.moves(session_id, None, most=EVER)[::-1]
-    snapshots = store.snapshots(session_id)
-    changes = store.changes(session_id)
-    ids = [each for move in moves for each in (move.before, move.projection_id)]
-    ids += [snapshot.projection_id for snapshot in snapshots]
-    projections = []
-    for each in filter(None, dict.fromkeys(ids)):
-        with suppress(NotFound):
-            projections.append(store.projection(each))
-    notes = store.notes(session_id)
-    checkpoints = store.checkpoints(session_id)
-    parts = [
-        OwnPart(branch, store.read(branch.id, branch.fork, branch.messages))
-        for branch in store.branches(session_id)
-    ]
-    return WholeSession(
-        session,
-        parts,
-        changes=_numbered(changes),
-        notes={name: note for name, note in notes.items() if not name.startswith(_OF_THIS_PROCESS)},
-        checkpoints=checkpoints,
-        projections=projections,
-        moves=[move.model_copy(update={"number": n}) for n, move in enumerate(moves, 1)],
-        snapshots=snapshots,
-    )
-
-
-def _numbered(changes: Sequence[Change]) -> list[Change]:
-    """Number the changes from 1 on, and adapt each `since`, which is the number of a change."""
-    numbered = []
-    for number, change in enumerate(changes, 1):
-        what = change.what
-        if isinstance(what, GoalsTracked):
-            before = sum(each.number <= what.since for each in changes)
-            what = what.model_copy(update={"since": before})
-        numbered.append(change.model_copy(update={"number": number, "what": what}))
-    return numbered
+    return read_whole(store, session_id, without=_OF_THIS_PROCESS)
 
 
 # --- without secrets ------------------------------------------------------------------------------

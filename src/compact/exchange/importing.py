@@ -10,7 +10,6 @@ from typing import Any, cast
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidTranscript, NotFound
-from compact.exchange.session_file import SessionFile, check_tools
 from compact.messages import clock_and_ids
 from compact.messages.memory_protocols import SessionTransfer
 from compact.messages.protocols import SessionStore
@@ -18,6 +17,7 @@ from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session, free_branc
 from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.session.context_manager import ContextManager
 from compact.session.entering import new_branch
+from compact.store.session_file import SessionFile, check_tools
 from compact.store.whole_session import NewIds, OwnPart, WholeSession, renamed
 
 RECORD = "record"

@@ -9,10 +9,10 @@ from hashlib import sha256
 from typing import Any, get_args
 
 from compact.exchange.importing import RECORD
-from compact.exchange.session_file import SessionFile
 from compact.messages.goals import Goal
 from compact.messages.messages import Message
 from compact.messages.sessions import Purpose, Session, Snapshot
+from compact.store.session_file import SessionFile
 
 FORMAT = "legacy_snapshot"
 """The name of the transcript format of such files."""

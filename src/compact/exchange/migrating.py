@@ -20,7 +20,6 @@ from compact.config import CompactConfig
 from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
 from compact.exchange import importing, legacy_snapshots, manifest, sources, stored_sources
 from compact.exchange.manifest import Manifest, MigratedConversation, MigrationReport, Outcome
-from compact.exchange.session_file import SessionFile
 from compact.exchange.sources import FoundConversation, SourceFile
 from compact.exchange.stored_sources import MARK, StoredSources
 from compact.files import named_path
@@ -33,6 +32,7 @@ from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.models.effective_settings import DEFAULT_WINDOW
+from compact.store.session_file import SessionFile
 from compact.store.whole_session import WholeSession
 
 Progress = Callable[[int, int], None]

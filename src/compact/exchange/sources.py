@@ -12,10 +12,10 @@ from typing import Any
 
 from compact import wiring
 from compact.errors import InvalidTranscript
-from compact.exchange import session_file
 from compact.exchange.importing import is_id, of_transcript
-from compact.exchange.session_file import SessionFile
 from compact.files import is_folder, is_other_kind
+from compact.store import session_file
+from compact.store.session_file import SessionFile
 
 _ENDINGS = frozenset((".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log"))
 """File extensions that are not part of a session's id."""

@@ -160,14 +160,21 @@ class MemoryAgeing:
         for row in self._rows(every, at, dry_run=dry_run):
             rows.append(row)
             tell(len(rows), len(every))
-        moved = None if dry_run else self._archive(rows, at, tell)
+        moved = None if dry_run else self._moved(rows, at, tell)
         return AgeingReport(rows=tuple(rows), dry_run=dry_run, archive=moved)
 
-    def _archive(
+    def _moved(
         self, rows: Sequence[AgeingRow], now: datetime, tell: Callable[[int, int], None]
     ) -> ArchiveReport | None:
+        """Pack the originals of sessions that have a digest, and archive those of the oldest."""
+        if self.archives is None:
+            return None
+        packed = self.archives.moved()
+        aged = [x for x in rows if x.due is not CompressionLevel.FULL]
+        due = [x.session_id for x in aged if not x.due.is_archived and x.session_id not in packed]
+        self.archives.pack(due, now=now)
         due = [each.session_id for each in rows if each.is_to_archive]
-        if not due or self.archives is None:
+        if not due:
             return None
         return self.archives.archive_conversations(due, now=now, progress=tell)
 
@@ -195,7 +202,7 @@ class MemoryAgeing:
                 if stops():
                     return AgeingReport(rows=tuple(rows), complete=False)
                 tell(len(rows), len(every))
-            moved = self._archive(rows, self.clock(), tell)
+            moved = self._moved(rows, self.clock(), tell)
         except _LeaseLost:
             return AgeingReport(rows=tuple(rows), complete=False)
         finally:
@@ -224,11 +231,11 @@ class MemoryAgeing:
     ) -> Iterator[AgeingRow]:
         """Do what is due, and yield a row for each session, the one changed last first."""
         notes = self.store.digest_notes(self.scope)
-        listed = self.archives.list_archived() if self.archives else ()
-        archived = {each.session_id for each in listed}
+        moved = self.archives.moved() if self.archives else {}
         for session in every:
             try:
-                due = self._due(session, notes.get(session.id), now, session.id in archived)
+                is_archived = moved.get(session.id, False)
+                due = self._due(session, notes.get(session.id), now, is_archived)
                 digest = None if dry_run or due.is_done else self._commit(due, lease)
             except (Superseded, NotFound) as error:
                 if lease is not None:

@@ -4,10 +4,10 @@
     archives.archive_conversations()          # those without a new message for 90 days
     archives.restore_conversation("harbour")  # every byte of it
 
-Each conversation becomes two files below `chat-archive/YYYY/MM/`, or two objects in S3: a readable
-one and the originals. An archived session can still be listed, read and recalled from. Restore it
-before you add messages. A search of memory does not find its messages; `search_archived` does find
-its digest.
+Each conversation becomes a file below `chat-archive/YYYY/MM/`, or an object in S3: what `sessions
+export` writes, compressed. `sessions import` reads it. Whoever reads, searches or continues an
+archived session notices no difference: its words and vectors stay in the index, and its texts are
+read from the file.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from compact.memory.compression_engine import (
     retention_of,
 )
 from compact.memory.retention import DAY, MARKED, RESTORED, active_at, days_between
+from compact.memory.searching import Ranked, ranked
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
 from compact.messages.codec import instant
@@ -37,16 +38,20 @@ from compact.messages.memory_protocols import (
     CopiesInFolders,
     DigestStore,
     ForgetsCopies,
-    IndexUpkeep,
     SessionArchive,
     SessionForgetting,
+    TurnIndex,
 )
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.store.reports import ForgottenReport
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.text.digests import CompressionLevel
+from compact.text.found import SearchFilter
+from compact.text.terms import looked_for
 
+MOST_HITS = 1_000
+"""How many messages a search of archived conversations looks at."""
 DAYS = 90
 """After how many days without a new message a conversation is archived, by default."""
 
@@ -78,7 +83,7 @@ class ArchivalManager:
         if not hasattr(self._store, "archive_sessions"):
             raise InvalidArgument("path", "an archive needs a store in a file: a file's name")
         self._archive = cast("SessionArchive", self._store)
-        self._index = cast("IndexUpkeep", self._store)
+        self._index = cast("TurnIndex", self._store)
         self._folder = None if folder is None else wiring.archive_place(folder)
         self._kms_key = kms_key
 
@@ -118,11 +123,11 @@ class ArchivalManager:
         now: datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
-        """Move the messages of conversations into files: those named in `ids`, else all without a
+        """Move the texts of conversations into files: those named in `ids`, else all without a
         new message for `older_than_days`. Without `ids`, important conversations are kept whole,
         and the report says why. A conversation without a digest gets one first.
 
-        Messages are removed only after both files are written, synced, read back and compared. If
+        Texts are removed only after the file is written, synced, read back and compared. If
         archiving a conversation fails, nothing is removed. You may repeat the call at any time,
         even after a crash. `progress` is called with the number done so far and the number of all.
 
@@ -133,7 +138,8 @@ class ArchivalManager:
         """
         at, tell = now or clock_and_ids.now(), progress or (lambda *_: None)
         kept, failed = dict[str, str](), dict[str, str]()
-        archived = {each.session_id for each in self.list_archived()}
+        moved = self.moved()
+        archived = {name for name, is_archived in moved.items() if is_archived}
         if ids is None:
             before = instant(at) - older_than_days * DAY
             wanted = [
@@ -146,18 +152,19 @@ class ArchivalManager:
         else:
             wanted = [self._session(each) for each in dict.fromkeys(ids)]
 
-        def with_digests() -> Iterator[tuple[str, str | None]]:
+        def with_digests() -> Iterator[str]:
             for done, each in enumerate(wanted):
                 tell(done, len(wanted))
                 try:
                     if ids is None and (why := self._reason(each, at)):
                         kept[each.id] = why
                         continue
-                    digest = None if each.id in archived else self._digest(each)
+                    if each.id not in archived:
+                        self._digest(each)
                 except (StoreFailed, Superseded, NotFound) as error:
                     failed[each.id] = str(error)
                     continue
-                yield each.id, digest
+                yield each.id
 
         report = self._archive.archive_sessions(
             with_digests(), folder=self.folder, now=at, kms_key=self._kms_key
@@ -172,8 +179,8 @@ class ArchivalManager:
         importance = importance_of(original_of(self._store, session), session, retention)
         return retention.reason(importance, days_between(active_at(session), now))
 
-    def _digest(self, session: Session) -> str | None:
-        """Return the text of the session's digest. Write one if none is up to date."""
+    def _digest(self, session: Session) -> None:
+        """Write the session's digest, if none is up to date."""
         store = cast("DigestStore", self._store)
         chain = self._store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self._engine, chain)
@@ -186,15 +193,14 @@ class ArchivalManager:
             written = digest_of(self._engine, original, CompressionLevel.SUMMARY)
             stored = written.model_copy(update={"score": score, "fingerprint": fingerprint})
             store.keep_digest(session.id, stored, chain=chain)
-        return stored.in_short or None
 
     @cached_property
     def _engine(self) -> CompressionEngine:
         return CompressionEngine(self._store, settings=self._settings)
 
     def restore_conversation(self, session_id: str, *, now: datetime | None = None) -> Session:
-        """Bring every message of a conversation back into the database, with its vectors, and index
-        its words. Return the restored session. Its age is counted from now.
+        """Bring every text of a conversation back into the database. Return the restored session.
+        Its age is counted from now.
 
         Raises:
             NotFound: the scope has no such conversation.
@@ -202,7 +208,6 @@ class ArchivalManager:
         """
         self._session(session_id)
         self._archive.restore_session(session_id)
-        self._index.catch_up()
         session = self._session(session_id)
         used = {RESTORED: (now or clock_and_ids.now()).isoformat()}
         return self._store.describe(
@@ -215,11 +220,40 @@ class ArchivalManager:
         return sorted(archived, key=lambda each: instant(each.ended), reverse=True)
 
     def search_archived(self, query: str, *, limit: int = 10) -> list[ArchivedConversation]:
-        """Find archived conversations whose title, tags or digest share words with the query, best
-        match (by BM25) first, at most `limit`.
+        """Find archived conversations whose messages, title or tags share words with the query, the
+        best match first, at most `limit`.
         """
-        most = max(0, limit)
-        return self._archive.archived_sessions(scope=self._scope, query=query, most=most)
+        archived = tuple(name for name, is_archived in self.moved().items() if is_archived)
+        if not archived or limit <= 0:
+            return []
+        only = SearchFilter(sessions=archived)
+        best = ranked(self._index, self._scope, query, most=MOST_HITS, only=only)
+        return self.archived_among(best, query)[:limit]
+
+    def archived_among(self, best: Ranked, query: str) -> list[ArchivedConversation]:
+        """Return the archived conversations among those that a search found, best first, and then
+        those whose title or tags share words with the query.
+        """
+        numbers = dict.fromkeys(best.turns.where(place)[0] for place in best.places)
+        words = [piece for name in looked_for(query) for piece in name]
+        named = self._archive.archived_named(words, scope=self._scope)
+        names = [*(best.turns.sessions[number] for number in numbers), *named]
+        found = self._archive.archived_sessions(scope=self._scope, names=dict.fromkeys(names))
+        return sorted(found, key=lambda each: names.index(each.session_id))
+
+    def moved(self) -> dict[str, bool]:
+        """Return the conversations all of whose texts are in files, and whether the file is in the
+        archive, not packed in the database.
+        """
+        return self._archive.moved_sessions(scope=self._scope)
+
+    def pack(self, ids: Sequence[str], *, now: datetime) -> None:
+        """Pack the texts of conversations in the database. One that fails stays as it is.
+
+        Raises:
+            NotFound: the scope has no conversation with one of the ids.
+        """
+        self._archive.pack_sessions([self._session(each).id for each in ids], now=now)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
         """Return which archive files are missing, changed or unreadable. Change nothing. `progress`

@@ -260,7 +260,9 @@ class MemoryManager:
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         best, ways, failed = self._ranked(query, limit, options)
-        reader = ResultReader(query, best, self._index, neighbours)
+        archived = tuple(self.archives.archived_among(best, query))
+        names = {each.session_id for each in archived}
+        reader = ResultReader(query, best, self._index, neighbours, archived=names)
         return SearchResult(
             query=query,
             method=ways.method,
@@ -268,7 +270,7 @@ class MemoryManager:
             hits=tuple(reader.hits()),
             sessions=tuple(reader.sessions()),
             failed=str(failed) if failed else None,
-            archived=tuple(self.archives.search_archived(query, limit=limit)),
+            archived=archived,
         )
 
     def timeline(

@@ -6,7 +6,7 @@ the order of messages with similar scores, and hide none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -235,7 +235,16 @@ NEIGHBOUR_LENGTH = 160
 class ResultReader:
     """Reads the texts of a search's results, and builds its hits and sessions, best first."""
 
-    def __init__(self, query: str, best: Ranked, index: TurnIndex, neighbours: int) -> None:
+    def __init__(
+        self,
+        query: str,
+        best: Ranked,
+        index: TurnIndex,
+        neighbours: int,
+        *,
+        archived: Container[str] = (),
+    ) -> None:
+        self._archived = archived
         self._snippets, self._best, self._turns = Sought(query), best, best.turns
         self._around = [best.turns.beside(place, neighbours) for place in best.places]
         keys = [int(best.turns.keys[each]) for places in self._around for each in places]
@@ -265,6 +274,7 @@ class ResultReader:
                 highlights=self._snippets.highlights(text),
                 before=self._neighbours(range(around.start, place)),
                 after=self._neighbours(range(place + 1, around.stop)),
+                archived=turns.sessions[number] in self._archived,
             )
 
     def _message(self, place: int) -> Message | None:

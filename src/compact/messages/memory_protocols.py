@@ -5,7 +5,7 @@ If a store lacks a port, the feature that needs the port raises an error that sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -97,23 +97,28 @@ class Leases(Protocol):
 
 
 class SessionArchive(Protocol):
-    """Sessions whose messages were moved from the store into files."""
+    """Sessions whose texts were moved into files. Their words and vectors stay in the index."""
 
     def archive_sessions(
-        self,
-        wanted: Iterable[tuple[str, str | None]],
-        *,
-        folder: str,
-        now: datetime,
-        kms_key: str | None = None,
+        self, wanted: Iterable[str], *, folder: str, now: datetime, kms_key: str | None = None
     ) -> ArchiveReport:
-        """Move the messages of sessions into files, in a folder or below `s3://BUCKET/PREFIX`,
-        there sealed by a KMS key if one is given. `wanted` pairs each session id with a short
-        description. Messages are removed only after their files were written and read back.
+        """Move the texts of sessions into files, in a folder or below `s3://BUCKET/PREFIX`, there
+        sealed by a KMS key if one is given. Texts are removed only after their files were written
+        and read back.
+        """
+
+    def pack_sessions(self, wanted: Iterable[str], *, now: datetime) -> dict[str, str]:
+        """Move the texts of sessions into compressed files inside the store. Return why a session
+        was not packed, by session.
+        """
+
+    def moved_sessions(self, *, scope: str | None = None) -> dict[str, bool]:
+        """Return the sessions of a scope, or of all scopes, all of whose texts are in files, and
+        whether the file is in the archive, not inside the store.
         """
 
     def restore_session(self, session_id: str) -> None:
-        """Store the messages of an archived session again, byte for byte.
+        """Store the texts of a session again, byte for byte.
 
         Raises:
             NotFound: there is no such session.
@@ -121,10 +126,13 @@ class SessionArchive(Protocol):
         """
 
     def archived_sessions(
-        self, *, scope: str | None = None, query: str | None = None, most: int | None = None
+        self, *, scope: str | None = None, names: Collection[str] | None = None
     ) -> list[ArchivedConversation]:
-        """Return the archived sessions of a scope, or of all scopes. With a query, return only
-        those whose description shares words with it, best first.
+        """Return the archived sessions of a scope, or of all scopes; with `names` only those."""
+
+    def archived_named(self, words: Sequence[str], *, scope: str | None = None) -> list[str]:
+        """Return the archived sessions of a scope, or of all scopes, whose title or tags have one
+        of these words.
         """
 
     def archive_faults(

@@ -7,12 +7,15 @@ Numbers of changes and moves count from 1; a store assigns its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from compact.errors import NotFound
 from compact.messages.changes import Change, GoalsTracked, PinSet, PutAside, TurnsRecalled, What
 from compact.messages.characters import with_texts
 from compact.messages.checkpoints import Checkpoint
+from compact.messages.protocols import SessionStore
 from compact.messages.sessions import (
     Branch,
     CheckpointRef,
@@ -26,6 +29,8 @@ from compact.messages.sessions import (
 )
 
 Notes = Mapping[str, Mapping[str, Any]]
+_EVERY = 2**62
+"""More moves than any session has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,60 @@ class WholeSession:
                 return 0
             end = here.branch.fork if end is None else min(end, here.branch.fork)
             here = parts[here.branch.parent]
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_whole(
+    store: SessionStore, session_id: str, *, without: tuple[str, ...] = ()
+) -> WholeSession:
+    """Read everything that a store keeps of a session, except notes whose names begin so.
+
+    Messages are read last, after everything that refers to them. So the value is consistent even
+    if the session is in use.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    session = store.session(session_id)
+    moves = store.moves(session_id, None, most=_EVERY)[::-1]
+    snapshots = store.snapshots(session_id)
+    changes = store.changes(session_id)
+    ids = [each for move in moves for each in (move.before, move.projection_id)]
+    ids += [snapshot.projection_id for snapshot in snapshots]
+    projections = []
+    for each in filter(None, dict.fromkeys(ids)):
+        with suppress(NotFound):
+            projections.append(store.projection(each))
+    notes = store.notes(session_id)
+    checkpoints = store.checkpoints(session_id)
+    parts = [
+        OwnPart(branch, store.read(branch.id, branch.fork, branch.messages))
+        for branch in store.branches(session_id)
+    ]
+    return WholeSession(
+        session,
+        parts,
+        changes=_numbered(changes),
+        notes={name: note for name, note in notes.items() if not name.startswith(without)},
+        checkpoints=checkpoints,
+        projections=projections,
+        moves=[move.model_copy(update={"number": n}) for n, move in enumerate(moves, 1)],
+        snapshots=snapshots,
+    )
+
+
+def _numbered(changes: Sequence[Change]) -> list[Change]:
+    """Number the changes from 1 on, and adapt each `since`, which is the number of a change."""
+    numbered = []
+    for number, change in enumerate(changes, 1):
+        what = change.what
+        if isinstance(what, GoalsTracked):
+            before = sum(each.number <= what.since for each in changes)
+            what = what.model_copy(update={"since": before})
+        numbered.append(change.model_copy(update={"number": number, "what": what}))
+    return numbered
 
 
 # --- other ids ------------------------------------------------------------------------------------

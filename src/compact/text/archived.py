@@ -1,4 +1,4 @@
-"""Reports on archived conversations. Their messages are in archive files, not in the database."""
+"""Reports on archived conversations. Their texts are in archive files, not in the database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class ArchivedConversation(BaseModel, frozen=True, defer_build=True):
-    """A conversation whose original messages are in the archive."""
+    """A conversation whose texts are in the archive."""
 
     session_id: str
     scope: str
@@ -20,14 +20,14 @@ class ArchivedConversation(BaseModel, frozen=True, defer_build=True):
     """The time of the conversation's last message."""
     archived_at: datetime
     messages: int
-    """Number of messages in all branches."""
+    """Number of archived messages in all branches."""
     tokens: int
-    """Number of counted tokens in all branches."""
+    """Number of their counted tokens."""
     digest: str | None
     file: str
-    """The file that describes the archived conversation. The originals are next to this file."""
+    """The file with the whole conversation. `sessions import` reads it."""
     bytes: int
-    """Size of the originals on disk, in bytes."""
+    """Size of the file, in bytes."""
 
 
 class ArchiveReport(BaseModel, frozen=True, defer_build=True):
@@ -36,7 +36,7 @@ class ArchiveReport(BaseModel, frozen=True, defer_build=True):
     archived: tuple[ArchivedConversation, ...] = ()
     """Conversations that are in the archive now, including those that were archived before."""
     failed: Mapping[str, str] = Field(default_factory=dict)
-    """Session → why archiving failed. No message of such a session was removed."""
+    """Session → why archiving failed. No text of such a session was removed."""
     kept: Mapping[str, str] = Field(default_factory=dict)
     """Session that is old enough to archive → why it stays: some are kept whole at any age."""
     bytes_before: int = 0

@@ -206,4 +206,4 @@ class AgeingReport(BaseModel, frozen=True, defer_build=True):
     def freed_when_archived(self) -> int:
         """About how many bytes smaller the store gets when all due originals are archived."""
         due = [row for row in self.rows if row.is_to_archive]
-        return sum(row.bytes_originals - (row.bytes_digest or 0) for row in due)
+        return sum(max(0, row.bytes_originals - (row.bytes_digest or 0)) for row in due)

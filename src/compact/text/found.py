@@ -57,6 +57,8 @@ class Hit(BaseModel, frozen=True, defer_build=True):
     """Where words of the query occur in `text`, as start and end offsets."""
     before: tuple[Neighbour, ...] = ()
     after: tuple[Neighbour, ...] = ()
+    archived: bool = False
+    """Whether the session's texts are in the archive. The hit was read from there."""
 
 
 class FoundSession(BaseModel, frozen=True, defer_build=True):
@@ -101,5 +103,5 @@ class SearchResult(BaseModel, frozen=True, defer_build=True):
     sessions: tuple[FoundSession, ...]
     """Sessions, ranked by all their messages and not only by the best one."""
     archived: tuple[ArchivedConversation, ...] = ()
-    """Archived conversations whose title, tags or digest share words with the query. Their
-    messages are not searched."""
+    """The archived conversations among those of the hits, best first; then those whose title or
+    tags share words with the query."""

@@ -132,9 +132,9 @@ def memory_archive(
 ) -> Report:
     """Move old sessions into files, out of the database.
 
-    Each becomes a readable file below NAME-archive/YYYY/MM, with its originals beside it. An
-    archived session is still listed and read; continuing it restores it. Sessions that are kept
-    whole whatever their age (memory age --dry-run says why) stay unless they are named.
+    Each is a file below NAME-archive/YYYY/MM, as sessions export writes it, compressed. An archived
+    session is still listed, read, found and continued. Sessions that are kept whole whatever their
+    age (memory age --dry-run says why) stay unless they are named.
 
     Examples:
       compactctl memory archive

@@ -80,14 +80,15 @@ def search(
     elif not sessions:
         yield from _hits(result.hits)
     if result.archived:
-        yield Styled("In the archive, by what they say in short:", "bold")
+        yield Styled("In the archive:", "bold")
         yield archived_table(result.archived)
 
 
 def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:
     for hit in hits:
         name, who = one_line(hit.title or hit.session_id, 60), one_line(hit.speaker or hit.role, 40)
-        yield Styled(f"{name} · {hit.position:,} · {time_of(hit.timestamp)} · {who}", "bold")
+        where = " · archived" if hit.archived else ""
+        yield Styled(f"{name} · {hit.position:,} · {time_of(hit.timestamp)} · {who}{where}", "bold")
         yield Styled(f"{hit.text}\n")
 
 

@@ -14,8 +14,8 @@ from compact.cli.render import Aside, Report, Styled
 from compact.cli.stores import OneSessionOptions, SessionCatalog, opened
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.exchange import exporting
-from compact.exchange.session_file import SessionFile
 from compact.messages.messages import Message
+from compact.store.session_file import SessionFile
 
 
 class _NotInFile(TypedDict):

@@ -20,9 +20,10 @@ from compact.cli.stores import SessionCatalog, StoreOptions, opened
 from compact.cli.views import session_json
 from compact.cli.words import LONGEST_LINE, counted, one_line
 from compact.errors import InvalidTranscript, NotFound, Superseded
-from compact.exchange import importing, session_file
-from compact.exchange.session_file import SessionFile
+from compact.exchange import importing
 from compact.messages.sessions import DEFAULT_SCOPE, Session
+from compact.store import session_file
+from compact.store.session_file import SessionFile
 from compact.store.whole_session import WholeSession
 
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")

@@ -1,18 +1,19 @@
-"""Move sessions to the archive and back.
+"""Move the texts of sessions into their files, in the archive or packed in the database, and back.
 
-Both files are written and read back before a transaction removes the messages. That transaction
-compares the messages with the file's content, and the file with its checksum again. So a crash at
-any instant leaves the session in the database, or whole in the archive.
+A file is written and read back before a transaction removes the texts. That transaction compares
+the messages with the file's content, and the file with its checksum again. So a crash at any
+instant leaves each text in the database, or in a whole file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from hashlib import sha256
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import apsw
 
@@ -20,76 +21,105 @@ from compact.errors import CompactError, NotFound, StoreDamaged, StoreFailed, Su
 from compact.files import named_path
 from compact.messages.codec import instant, is_storable
 from compact.messages.memory_protocols import BlobStore
-from compact.messages.sessions import Session
+from compact.messages.protocols import SessionStore
 from compact.store.archives import folder
-from compact.store.archives.packing import Unpackable, fingerprint, packed
 from compact.store.blobs.places import S3
+from compact.store.session_file import OwnRows, entry_in, packed
 from compact.store.sqlite import (
-    archived_copies,
-    archived_rows,
     branch_lineage,
+    changes,
     checking,
+    digests,
+    messages,
+    originals,
+    projections,
     records,
+    search,
     sweeping,
 )
 from compact.store.sqlite import sessions as session_rows
-from compact.store.sqlite.archived_rows import ArchivedRow, ArchivePlace
+from compact.store.sqlite.branch_lineage import Tail
+from compact.store.sqlite.originals import Moved, OriginalsMissing, Place
 from compact.store.sqlite.pool import Pool
-from compact.store.sqlite.rows import text
+from compact.store.sqlite.rows import (
+    BITS,
+    LAST,
+    MESSAGE_COLUMNS,
+    MOVED,
+    first,
+    query,
+    text,
+    text_of,
+)
+from compact.store.whole_session import WholeSession, read_whole
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 
 ATTEMPTS = 3
-"""How often to pack a session that changes meanwhile, or whose files another process removes as
+"""How often to pack a session that changes meanwhile, or whose file another process removes as
 abandoned. Also how often to try a backup while sessions leave the archive."""
 
 
 class WritingTo(NamedTuple):
-    """Says where archives are written, and when."""
+    """Says where originals are written, and when."""
 
     folder: str
-    """The folder's name as stored in the database."""
-    blobs: BlobStore
+    """The folder's name as stored in the database. Empty to pack them into the database."""
+    blobs: BlobStore | None
     now: datetime
 
 
 def archive_sessions(
     pool: Pool,
-    wanted: Iterable[tuple[str, str | None]],
+    wanted: Iterable[str],
     *,
     folder: str | Path,
     now: datetime,
     kms_key: str | None = None,
 ) -> ArchiveReport:
-    """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`, there
-    sealed by a KMS key if given. `wanted` gives session ids with their digests.
+    """Move the texts of sessions into files in a folder, or below `s3://BUCKET/PREFIX`, there
+    sealed by a KMS key if given.
 
-    Reading an archived session reads its files; continuing one restores it. Freed space returns to
-    the file system. A session that fails keeps its messages, and the report says why.
+    Reading an archived session reads its file. Its words and vectors stay in the index. Freed space
+    returns to the file system. A session that fails keeps its texts, and the report says why.
 
     Raises:
         StoreFailed: the store is unusable, or the folder's name cannot be stored.
         InvalidArgument: the address names no bucket.
     """
     folder_at = folder_name(pool, folder)
-    place = WritingTo(folder_at, pool.places.at(folder_at, kms_key), now)
-    before, failed, names = _bytes(pool), dict[str, str](), list[str]()
-    for session_id, digest in wanted:
-        names.append(session_id)
-        try:
-            _archive_one(pool, session_id, digest, place)
-        except (CompactError, Unpackable) as error:
-            failed[session_id] = str(error)
-    with suppress(StoreFailed):  # the next opening tries again
-        sweeping.sweep_if_due(pool)
-    with suppress(StoreFailed):
-        archived_copies.discard_due(pool)
-    rows = {each.session_id: each for each in archived_sessions(pool)}
+    to = WritingTo(folder_at, pool.places.at(folder_at, kms_key), now)
+    before = _bytes(pool)
+    names, failed = _moved(pool, wanted, to)
+    rows = {each.session_id: each for each in archived_sessions(pool, names=names)}
     return ArchiveReport(
         archived=tuple(rows[name] for name in names if name in rows),
         failed=failed,
         bytes_before=before,
         bytes_after=_bytes(pool),
     )
+
+
+def pack_sessions(pool: Pool, wanted: Iterable[str], *, now: datetime) -> dict[str, str]:
+    """Move the texts of sessions into compressed files in the database. Archived sessions stay
+    where they are. Return why a session was not packed, by session.
+    """
+    return _moved(pool, wanted, WritingTo("", None, now))[1]
+
+
+def _moved(pool: Pool, wanted: Iterable[str], to: WritingTo) -> tuple[list[str], dict[str, str]]:
+    """Move sessions. Return their names, and why a session was not moved."""
+    names, failed, freed = list[str](), dict[str, str](), 0
+    for session_id in wanted:
+        names.append(session_id)
+        try:
+            freed += _move(pool, session_id, to)
+        except CompactError as error:
+            failed[session_id] = str(error)
+    with suppress(StoreFailed):  # a later call tries again
+        sweeping.shrink(pool, freed)
+    with suppress(StoreFailed):
+        discard_due(pool)
+    return names, failed
 
 
 def folder_name(pool: Pool, at: str | Path) -> str:
@@ -113,114 +143,234 @@ def _bytes(pool: Pool) -> int:
         return int(db.pragma("page_count")) * int(db.pragma("page_size"))
 
 
-def _archive_one(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> None:
+def _move(pool: Pool, session_id: str, to: WritingTo) -> int:
+    """Move a session. Return how many bytes that freed in the database."""
     reason = ""
     for _ in range(ATTEMPTS):
         try:
-            return _attempt(pool, session_id, digest, to)
+            return _attempt(pool, session_id, to)
         except Superseded as error:
             reason = str(error)
     raise Superseded(f"session {session_id!r} was not archived, nothing was removed: {reason}")
 
 
-def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> None:
+def _attempt(pool: Pool, session_id: str, to: WritingTo) -> int:
     with pool.read() as db:
         session = session_rows.session(db, session_id)
         if session is None:
             raise NotFound(f"no session {session_id!r} in this store")
-        if archived_rows.of_session(db, session_id) is not None:
-            return
         key = records.key_of(db, session_id)
+        if _is_there(db, key, to):
+            return 0
         if damage := checking.of_session(db, key):
             raise StoreDamaged(f"{damage[0]}; run `compactctl doctor --repair` first")
-        data = packed(text(session_id) or "", archived_rows.tables(db, key))
-        counts = archived_rows.counts(db, key)
-        branches = branch_lineage.branches(db, session_id)
-    name = folder.name_for(session_id, session.updated_at, data)
-    description = {
-        **_description(session, digest, to.now),
-        **counts,
-        "branches": [each.model_dump(mode="json", exclude={"session_id"}) for each in branches],
-        "originals": {"file": f"{PurePosixPath(name).name}{folder.ORIGINALS}", **_sizes(data)},
-    }
-    folder.check_free(to.blobs, name)
-    with pool.write() as db:  # the files are garbage until the session refers to them
-        archived_rows.order_discard(db, to.folder, name)
-    try:
-        sums = folder.keep(to.blobs, name, description, data)
-    except CompactError:
-        with pool.write() as db:  # another process may have done the first order
-            archived_rows.order_discard(db, to.folder, name)
-        raise
-    holds = fingerprint(archived_rows.messages_in(data))
-    place = ArchivePlace(key, to.folder, name, sums[1], sums[0])
+        data = packed(whole_session(db, session_id))
+        names = [name for _, name in originals.branches(db, key)]
+    for name in names:  # so that they are found also while the archive is out of reach
+        search.catch_up_branch(pool, name)
+    name = "" if to.blobs is None else folder.name_for(session_id, session.updated_at, data)
+    place = Place(key, to.folder, name, folder.sum_of(data))
+    if to.blobs is not None:
+        _write(pool, to.blobs, place, data)
+    rows = originals.rows_in(data)
     with pool.write() as db:
-        is_archived = archived_rows.of_session(db, session_id) is not None
-        wrong = "" if is_archived else _changed(pool, db, place, holds)
-        if is_archived or wrong:
-            archived_rows.order_discard(db, to.folder, name)
-        else:
-            sizes = counts["messages"], counts["tokens"], len(data)
-            archived_rows.put_away(db, ArchivedRow(place, to.now, *sizes, digest))
-            archived_rows.index_words(db, key, session, digest)
+        wrong = _changed(pool, db, place, rows)
+        if wrong is None:
+            messages_, tokens, size = originals.counts(db, key)
+            before = originals.packed_bytes(db, key)
+            originals.take_out(db, Moved(place, to.now, messages_, tokens, len(data)), data)
+            return size + (before if to.folder else 0)
+        if to.folder:
+            originals.order_discard(db, place)
     if wrong:
         raise Superseded(wrong)
+    return 0
 
 
-def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes) -> str:
-    """Return how a session or its files differ from when it was packed; empty where they do not."""
-    if fingerprint(archived_rows.message_rows(db, place.session)) != holds:
+def _is_there(db: apsw.Connection, session: int, to: WritingTo) -> bool:
+    """Return whether all texts of a session are where they should go, or in the archive."""
+    place = originals.of_key(db, session)
+    if place is None or originals.has_texts(db, session):
+        return False
+    return bool(place.folder or not to.folder)
+
+
+def _write(pool: Pool, blobs: BlobStore, place: Place, data: bytes) -> None:
+    folder.check_free(blobs, place.name)
+    with pool.write() as db:  # the file is garbage until the session refers to it
+        originals.order_discard(db, place)
+    try:
+        folder.keep(blobs, place.name, data)
+    except CompactError:
+        with pool.write() as db:  # another process may have done the first order
+            originals.order_discard(db, place)
+        raise
+
+
+def _changed(pool: Pool, db: apsw.Connection, place: Place, rows: OwnRows) -> str | None:
+    """Return how a session or its file differs from when it was packed; None where they do not,
+    empty where there is nothing to do.
+    """
+    now = originals.of_key(db, place.session)
+    if now is not None and now.folder and not originals.has_texts(db, place.session):
+        return ""
+    if not originals.holds(db, place.session, rows):
         return "it goes on meanwhile; archive it later"
-    faults = checking.faults_of(pool, place)
-    return faults[0] if faults else ""
+    faults = pool.originals.faults(db, place) if place.folder else []
+    return faults[0] if faults else None
 
 
-def _description(session: Session, digest: str | None, now: datetime) -> dict[str, Any]:
-    fields = session.model_dump(mode="json", exclude={"branch"})
-    return {
-        "schema": folder.SCHEMA,
-        "version": folder.VERSION,
-        **fields,
-        "tags": list(session.metadata.get("tags") or ()),
-        "branch": session.branch.id,
-        "archived_at": now.isoformat(),
-        "digest": digest,
+def whole_session(db: apsw.Connection, session_id: str) -> WholeSession:
+    """Return everything that the store keeps of a session, as one transaction sees it."""
+    functions: dict[str, Callable[..., Any]] = {
+        "session": session_rows.session,
+        "moves": projections.moves,
+        "snapshots": projections.snapshots,
+        "changes": changes.changes,
+        "projection": projections.projection,
+        "notes": changes.notes,
+        "checkpoints": projections.checkpoints,
+        "branches": branch_lineage.branches,
+        "read": messages.read,
     }
+    store = SimpleNamespace(**{name: partial(each, db) for name, each in functions.items()})
+    return read_whole(cast("SessionStore", store), session_id)
 
 
-def _sizes(data: bytes) -> dict[str, Any]:
-    return {"sha256": sha256(data).hexdigest(), "bytes": len(data)}
+# --- back -----------------------------------------------------------------------------------------
 
 
 def restore_session(pool: Pool, session_id: str) -> None:
-    """Restore the messages of an archived session; does nothing where it is not archived.
+    """Restore the texts of a session whose originals were moved; does nothing where they were not.
 
     Raises:
         NotFound: no such session.
         StoreDamaged: the archive is missing or altered; it stays as it is.
     """
-    archived_copies.restoring(
-        pool,
-        lambda db: archived_rows.of_session(db, session_id),
-        lambda db: records.key_of(db, session_id),
-    )
+    while True:
+        with pool.read() as db:  # so that no writer waits for a network
+            key = records.key_of(db, session_id)
+            place = originals.of_key(db, key)
+            if place is None:
+                return
+            with suppress(OriginalsMissing):  # another process may have moved it
+                pool.originals.rows(db, place)
+        with pool.write() as db:
+            if originals.of_key(db, key) != place:
+                continue
+            originals.put_back(db, place)
+            if damage := checking.of_session(db, key):
+                raise StoreDamaged(f"the archive {place.name} holds other messages: {damage[0]}")
+        with suppress(StoreFailed):  # the next opening tries again
+            discard_due(pool)
+        return
+
+
+def discard_due(pool: Pool) -> None:
+    """Remove the files of archives that no session needs, once that is durable.
+
+    Raises:
+        StoreFailed: durability cannot be determined, or a file cannot be removed.
+    """
+    with pool.read() as db:
+        if not originals.has_discards(db):
+            return
+    if not pool.is_durable():
+        return
+    with pool.write() as db:
+        for chore, place, name in originals.due(db):
+            folder.discard(pool.places.at(place), name)
+            originals.done(db, chore)
+
+
+# --- archives of schema 3 -------------------------------------------------------------------------
+
+
+def take_in_old(pool: Pool) -> None:
+    """Give messages in archives of schema 3 their rows and words. The files stay as they are. One
+    that cannot be read now is taken in at a later opening.
+    """
+    with pool.read() as db:
+        sql = "SELECT count(*) FROM archived WHERE folder <> '' AND name NOT GLOB '*.zst'"
+        if pool.read_only or not query(db, sql)[0][0]:
+            return
+        old = [each.place for each in originals.moved(db).values()]
+    for place in old:
+        if place.folder and not place.name.endswith(".zst"):
+            with suppress(StoreFailed):
+                _take_in(pool, place)
+
+
+def _take_in(pool: Pool, old: Place) -> None:
+    place = old._replace(name=old.name + folder.OLD_ENDING)
+    with pool.read() as db:
+        rows = pool.originals.rows(db, place)
+    with pool.write() as db:
+        if originals.of_key(db, place.session) != old:
+            return
+        sql = "UPDATE archived SET name = ? WHERE session = ?"
+        db.execute(sql, (text(place.name), place.session))
+        own = originals.branches(db, place.session)
+        for key, name in own:
+            end = branch_lineage.tail(db, name)
+            fill(db, key, rows[name])
+            if branch_lineage.tail(db, name) != end:
+                raise StoreDamaged(
+                    f"the archive {place.name} does not hold a branch's last message"
+                )
+    for _, name in own:
+        search.catch_up_branch(pool, name)
+
+
+def fill(db: apsw.Connection, branch: int, rows: tuple[int, Sequence[Mapping[str, Any]]]) -> None:
+    """Insert the rows of a branch's messages that a file holds, without texts. A row that has a
+    text stays.
+    """
+    begun = first(db, "SELECT fork_tokens, fork_hash FROM branches WHERE key = ?", (branch,))
+    assert begun is not None, "it has a row"
+    fork, cells = rows
+    made, _ = messages.rows_after(Tail(branch, fork, *begun), [entry_in(each) for each in cells])
+    keys = branch << BITS, branch << BITS | LAST
+    db.execute(f"DELETE FROM messages WHERE key BETWEEN ? AND ? AND {MOVED}", keys)
+    sql = f"INSERT OR IGNORE INTO messages ({MESSAGE_COLUMNS}, total_tokens, chain_hash)"
+    values = "?, ?, ?, ?, ?, ?, ?, ?, x'', NULL, ?, ?"
+    db.executemany(f"{sql} VALUES ({values})", [(*row[:-4], *row[-2:]) for row in made])
+    if made:
+        db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (branch,))
+
+
+# --- what there is --------------------------------------------------------------------------------
+
+
+def moved_sessions(pool: Pool, *, scope: str | None = None) -> dict[str, bool]:
+    """Return the sessions of a scope, or of all, that have no text left outside of their files; and
+    whether the file is in the archive, not in the database.
+    """
+    with pool.read() as db:
+        return {
+            name: bool(each.place.folder)
+            for name, each in originals.moved(db).items()
+            if _is_in_scope(db, name, scope) and not originals.has_texts(db, each.place.session)
+        }
+
+
+def _is_in_scope(db: apsw.Connection, session_id: str, scope: str | None) -> bool:
+    sql = "SELECT 1 FROM sessions WHERE id = ? AND scope = ?"
+    return scope is None or first(db, sql, (text(session_id), text(scope))) is not None
 
 
 def archived_sessions(
-    pool: Pool, *, scope: str | None = None, query: str | None = None, most: int | None = None
+    pool: Pool, *, scope: str | None = None, names: Collection[str] | None = None
 ) -> list[ArchivedConversation]:
-    """Return archived sessions of a scope, or of all, in the order of archiving; at most `most`.
-    With a query only those whose title, tags or digest share words with it, best first.
+    """Return archived sessions of a scope, or of all, in the order of archiving; with `names` only
+    those.
     """
     with pool.read() as db:
-        every = archived_rows.kept(db)
-        names = list(every)
-        if query is not None:
-            names = archived_rows.matching(db, query, scope, len(every) if most is None else most)
-        pairs = [
-            (session, every[name])
-            for name in names
-            if (session := session_rows.session(db, name)) is not None
+        rows = [
+            (session, each, digests.digest(db, name))
+            for name, each in originals.moved(db, names).items()
+            if each.place.folder
+            and (session := session_rows.session(db, name)) is not None
             and scope in (None, session.scope)
         ]
     return [
@@ -232,15 +382,30 @@ def archived_sessions(
             # An imported session is older than its row: then only its end is known here.
             begun=min(session.created_at, session.updated_at, key=instant),
             ended=session.updated_at,
-            archived_at=each.archived_at,
+            archived_at=each.at,
             messages=each.messages,
             tokens=each.tokens,
-            digest=each.digest,
+            digest=(digest.in_short or None) if digest else None,
             file=_file(pool, each.place),
             bytes=each.bytes,
         )
-        for session, each in pairs[:most]
+        for session, each, digest in rows
     ]
+
+
+def archived_named(pool: Pool, words: Sequence[str], *, scope: str | None = None) -> list[str]:
+    """Return the archived sessions of a scope, or of all, whose title or tags have one of these
+    words, or one that begins so. Words have letters and digits only.
+    """
+    sql = """
+        SELECT s.id FROM archived a JOIN sessions s ON s.key = a.session
+        WHERE a.folder <> '' AND (?1 IS NULL OR s.scope = ?1) AND (
+            s.title LIKE ?2 OR json_extract(s.metadata, '$.tags') LIKE ?2
+        )
+    """
+    with pool.read() as db:
+        rows = [row for word in words for row in query(db, sql, (text(scope), f"%{word}%"))]
+    return list(dict.fromkeys(text_of(row[0]) for row in rows))
 
 
 def archive_faults(
@@ -253,19 +418,19 @@ def archive_faults(
     archives done and the total.
     """
     with pool.read() as db:
-        every = archived_rows.kept(db)
-        if scope is not None:
-            names = {each.id for each in session_rows.sessions(db, scope=scope)}
-            every = {name: each for name, each in every.items() if name in names}
+        every = [
+            (name, each.place)
+            for name, each in originals.moved(db).items()
+            if each.place.folder and _is_in_scope(db, name, scope)
+        ]
     defects = list[ArchiveFault]()
-    for done, (name, each) in enumerate(every.items(), start=1):
-        file = _file(pool, each.place)
-        for what in checking.of_archive(pool, each.place):
-            defects.append(ArchiveFault(session_id=name, file=file, what=what))
+    for done, (name, place) in enumerate(every, start=1):
+        for what in checking.of_archive(pool, place):
+            defects.append(ArchiveFault(session_id=name, file=_file(pool, place), what=what))
         if progress is not None:
             progress(done, len(every))
     return defects
 
 
-def _file(pool: Pool, place: ArchivePlace) -> str:
-    return pool.places.at(place.folder).address(place.name + folder.DESCRIPTION)
+def _file(pool: Pool, place: Place) -> str:
+    return pool.places.at(place.folder).address(place.name)

@@ -20,10 +20,11 @@ from compact.messages.memory_protocols import BlobStore
 from compact.store.archives import folder as archive_folder
 from compact.store.blobs.sealing import Passphrase
 from compact.store.reports import BackupCounts
-from compact.store.sqlite import archived_copies, archived_rows, checking
+from compact.store.sqlite import archiving, checking, originals
 from compact.store.sqlite.archiving import ATTEMPTS
 from compact.store.sqlite.encryption import WRITABLE, connect
 from compact.store.sqlite.failures import EXPECTED, store_error
+from compact.store.sqlite.originals import Place
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, query, text
 
@@ -101,7 +102,7 @@ def _copy_archives(
     pool: Pool, file: Path, archive: Path, progress: Progress | None
 ) -> BackupCounts:
     with closing(connect(str(file), pool.key, flags=WRITABLE)) as copy:
-        kept = list(archived_rows.kept(copy).values())
+        kept = _archived(copy)
         into = pool.places.at(str(archive.absolute()))
         total, done = sum(each.bytes for each in kept), 0
         for each in kept:
@@ -113,18 +114,21 @@ def _copy_archives(
         return _counts(copy)
 
 
-def _copy_archive(pool: Pool, place: archived_rows.ArchivePlace, into: BlobStore) -> None:
+def _copy_archive(pool: Pool, place: Place, into: BlobStore) -> None:
     blobs = pool.places.at(place.folder)
-    for name in archive_folder.both(place.name):
-        try:
+    try:
+        for name in archive_folder.files_of(place.name):
             into.put(name, blobs.get(name), replaces=True)
-        except (FileNotFoundError, StoreDamaged) as error:
-            raise _why(pool, place) from error
-    if archive_folder.faults(into, place.name, place.description, place.originals):
-        raise _why(pool, place)
+        archive_folder.read(into, place.name, place.sum)
+    except (FileNotFoundError, StoreDamaged) as error:
+        raise _why(pool, place) from error
 
 
-def _why(pool: Pool, place: archived_rows.ArchivePlace) -> Exception:
+def _archived(db: apsw.Connection) -> list[originals.Moved]:
+    return [each for each in originals.moved(db).values() if each.place.folder]
+
+
+def _why(pool: Pool, place: Place) -> Exception:
     """Return the error for a session whose files differ from the copy's record: it left the
     archive, or the files are damaged.
     """
@@ -141,7 +145,7 @@ def point_to(copy: apsw.Connection, folder: str) -> None:
     remove files.
     """
     with copy:
-        copy.execute("UPDATE archived SET folder = ?", (text(folder),))
+        copy.execute("UPDATE archived SET folder = ? WHERE folder <> ''", (text(folder),))
         copy.execute("DELETE FROM chores WHERE name <> 'sweep'")
     copy.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -151,8 +155,8 @@ def _counts(db: apsw.Connection) -> BackupCounts:
         *query(
             db,
             """
-            SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages)
-                + (SELECT coalesce(sum(messages), 0) FROM archived), (SELECT count(*) FROM archived)
+            SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages),
+                (SELECT count(*) FROM archived WHERE folder <> '')
             """,
         )[0]
     )
@@ -171,6 +175,8 @@ def put_to_work(file: Path, folder: str) -> BackupCounts:
     with closing(pool):
         with pool.alone() as db:
             point_to(db, folder)
+        archiving.take_in_old(pool)
+        with pool.read() as db:
             counts = _counts(db)
         if findings := checking.integrity_check(pool):
             raise StoreDamaged(f"the backup's database is damaged: {findings[0]}")
@@ -202,7 +208,7 @@ def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> 
     except EXPECTED as error:
         raise store_error(error, pool.path, waited=0.0) from error
     pool.empty_log()
-    archived_copies.discard_due(pool)
+    archiving.discard_due(pool)
 
 
 def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
@@ -222,19 +228,19 @@ def _keep_archives(pool: Pool, copy: apsw.Connection, beside: Path) -> None:
     store has are removed afterwards.
     """
     with pool.read() as db:
-        here = {each.place.name: each.place for each in archived_rows.kept(db).values()}
+        here = {each.place.name: each.place for each in _archived(db)}
         newest = query(db, "SELECT seq FROM sqlite_sequence WHERE name = 'vectors'")
-    wanted = {each.place.name: each.place for each in archived_rows.kept(copy).values()}
+    wanted = {each.place.name: each.place for each in _archived(copy)}
     with copy:
         for name, place in wanted.items():
             if name in here:
                 sql = "UPDATE archived SET folder = ? WHERE name = ?"
                 copy.execute(sql, (text(here[name].folder), text(name)))
             made, into = pool.places.at(str(beside / place.folder)), pool.places.at(place.folder)
-            for each in archive_folder.both(name) if name not in here else ():
+            for each in archive_folder.files_of(name) if name not in here else ():
                 into.put(each, made.get(each), replaces=True)
         for name in here.keys() - wanted.keys():
-            archived_rows.order_discard(copy, here[name].folder, name)
+            originals.order_discard(copy, here[name])
         # Open searches hold vectors by key, so no key may be used twice.
         copy.execute("UPDATE generations SET removed = removed + 1")
         if newest:

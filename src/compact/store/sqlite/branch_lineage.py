@@ -26,17 +26,15 @@ _END = f"""
     SELECT key FROM messages WHERE key BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
     ORDER BY key DESC LIMIT 1
 """
-BRANCH = """b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, coalesce(m.key, a.last),
-    coalesce(m.total_tokens, a.total_tokens)"""
+BRANCH = "b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, m.key, m.total_tokens"
 """The columns of `branch_of`."""
 BRANCHES = f"""
     FROM branches b JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent
-    LEFT JOIN messages m ON m.key = ({_END}) LEFT JOIN archived_branches a ON a.branch = b.key
+    LEFT JOIN messages m ON m.key = ({_END})
 """
-"""The tables of `BRANCH`; `m` or `a` is the branch's last message. A WHERE goes after it."""
+"""The tables of `BRANCH`; `m` is the branch's last message. A WHERE goes after it."""
 _TAIL = f"""
-    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, coalesce(m.key, a.last),
-        coalesce(m.total_tokens, a.total_tokens), coalesce(m.chain_hash, a.chain_hash)
+    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, m.key, m.total_tokens, m.chain_hash
     {BRANCHES} WHERE b.id = ?
 """
 _LINEAGE = """

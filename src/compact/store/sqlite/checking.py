@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import apsw
 
 from compact.errors import CompactError, NotFound, StoreFailed
 from compact.messages import chain
-from compact.store.archives import folder
-from compact.store.sqlite import archived_rows, branch_lineage, records, vectors
-from compact.store.sqlite.archived_rows import ArchivePlace
+from compact.store.sqlite import branch_lineage, originals, records, vectors
+from compact.store.sqlite.originals import OriginalsMissing, Place
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import (
     BITS,
@@ -74,32 +74,27 @@ def integrity_check(pool: Pool) -> list[str]:
 
 
 def _of_archives(pool: Pool) -> list[str]:
-    """Check that archived sessions have their files, and no messages in the database."""
+    """Check that sessions whose texts were moved have their files."""
     lines: list[str] = []
     try:
         with pool.read() as db:
-            every = archived_rows.kept(db)
-            for condition, line in archived_rows.WRONG:
+            every = originals.moved(db)
+            for condition, line in originals.WRONG:
                 if rows := query(db, f"SELECT count(*) FROM {condition}")[0][0]:
                     lines.append(f"{rows:,} {line}")
     except (StoreFailed, *WRONG) as error:
         return [str(error)]
-    for name, kept in every.items():
-        lines += [f"session {name!r}: {line}" for line in of_archive(pool, kept.place)]
+    for name, each in every.items():
+        lines += [f"session {name!r}: {line}" for line in of_archive(pool, each.place)]
     return lines
 
 
-def of_archive(pool: Pool, place: ArchivePlace) -> list[str]:
-    """Return defects of an archived session's files; none where it is no longer archived there."""
-    lines = faults_of(pool, place)
+def of_archive(pool: Pool, place: Place) -> list[str]:
+    """Return defects of a session's file; none where its texts are not there any more."""
     with pool.read() as db:
-        return lines if archived_rows.of_key(db, place.session) == place else []
-
-
-def faults_of(pool: Pool, place: ArchivePlace) -> list[str]:
-    """Return defects of the files at a place."""
-    blobs = pool.places.at(place.folder)
-    return folder.faults(blobs, place.name, place.description, place.originals)
+        lines = pool.originals.faults(db, place)
+    with pool.read() as db:
+        return lines if originals.of_key(db, place.session) == place else []
 
 
 def _of_pages(db: apsw.Connection) -> Iterator[str]:
@@ -121,12 +116,16 @@ def of_session(db: apsw.Connection, session: int) -> list[str]:
     return list(_of_branches(db, f"b.session = {session:d}"))
 
 
-def _of_branches(
-    db: apsw.Connection, where: str = "b.session NOT IN (SELECT session FROM archived)"
-) -> Iterator[str]:
+def of_branch(db: apsw.Connection, branch: int) -> list[str]:
+    """Return defects of a branch's messages, as sentences."""
+    return list(_of_branches(db, f"b.key = {branch:d}"))
+
+
+def _of_branches(db: apsw.Connection, where: str = "true") -> Iterator[str]:
     for row in query(db, _BRANCHES.format(where)):
-        for line in _of_branch(db, row):
-            yield f"branch {text_of(row[1])!r}: {line}"
+        with suppress(OriginalsMissing):  # the check of archives says so
+            for line in _of_branch(db, row):
+                yield f"branch {text_of(row[1])!r}: {line}"
 
 
 def _of_branch(db: apsw.Connection, row: Row) -> Iterator[str]:

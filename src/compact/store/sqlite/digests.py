@@ -10,12 +10,13 @@ import apsw
 
 from compact.errors import Superseded
 from compact.messages.codec import instant
-from compact.store.sqlite import archived_rows, branch_lineage, records, sessions
-from compact.store.sqlite.rows import BITS, LAST, first, query, text, text_of
+from compact.store.sqlite import branch_lineage, originals, records, sessions
+from compact.store.sqlite.rows import BITS, LAST, expanded_size, first, query, text, text_of
 from compact.text.digests import CompressedConversation, CompressionLevel, DigestNote, Lease
 
 _NOTES = """
-    SELECT s.id, d.level, d.score, d.fingerprint, d.original_tokens, d.tokens, octet_length(d.text)
+    SELECT s.id, d.level, d.score, d.fingerprint, d.original_tokens, d.tokens,
+        iif(typeof(d.text) = 'blob', substr(d.text, 1, 64), d.text)
     FROM digests d JOIN sessions s ON s.key = d.session WHERE ?1 IS NULL OR s.scope = ?1
 """
 
@@ -32,7 +33,8 @@ def digest_notes(db: apsw.Connection, scope: str | None) -> dict[str, DigestNote
     """Return facts about digests by session id, for one scope's sessions or for all."""
     rows = query(db, _NOTES, (None if scope is None else text(scope),))
     return {
-        text_of(name): DigestNote(CompressionLevel(level), *rest) for name, level, *rest in rows
+        text_of(name): DigestNote._make((CompressionLevel(level), *rest, expanded_size(told)))
+        for name, level, *rest, told in rows
     }
 
 
@@ -62,24 +64,21 @@ def keep_digest(
     db.execute("DELETE FROM digests WHERE session = ?", (key,))
     if digest is not None:
         records.insert_value(db, "digests", digest, session=key)
-        summary = digest.in_short
-        if summary and archived_rows.replace_digest(db, key, summary):
-            archived_rows.index_words(db, key, session, summary)
 
 
 def stored_bytes(db: apsw.Connection, session_id: str) -> int:
-    """Return how many bytes the messages of the session's current branch have."""
-    row = first(
-        db,
-        "SELECT branch FROM sessions WHERE key = ?",
-        (records.key_of(db, session_id),),
-    )
+    """Return how many bytes the texts of the session's current branch have in this database, packed
+    ones included.
+    """
+    session = records.key_of(db, session_id)
+    row = first(db, "SELECT branch FROM sessions WHERE key = ?", (session,))
     branch = row[0] if row else 0
     sql = """
         SELECT total(length(payload) + octet_length(coalesce(content, ''))) FROM messages
         WHERE key BETWEEN ? AND ?
     """
-    return int(query(db, sql, (branch << BITS, branch << BITS | LAST))[0][0])
+    texts = query(db, sql, (branch << BITS, branch << BITS | LAST))[0][0]
+    return int(texts) + originals.packed_bytes(db, session)
 
 
 # --- leases ---------------------------------------------------------------------------------------

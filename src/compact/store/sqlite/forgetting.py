@@ -21,9 +21,9 @@ from compact.messages.codec import is_storable
 from compact.store.archives import folder
 from compact.store.archives.files import copies_in, discard_copies
 from compact.store.reports import ForgottenReport
-from compact.store.sqlite import archived_copies, archived_rows, records, sweeping
+from compact.store.sqlite import archiving, originals, records, sweeping
 from compact.store.sqlite import sessions as session_rows
-from compact.store.sqlite.archived_rows import ArchivePlace
+from compact.store.sqlite.originals import Place
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, Row, first, json_of, query, text, text_of, value_of
 
@@ -31,8 +31,6 @@ _COPIES = "copies "
 """The prefix of a chore that removes a session's copies. The copies' folder follows it."""
 _KEYED = (("messages", "key"), ("vectors", "message"), ("words_docsize", "id"))
 """Tables with a column of message keys."""
-_NAMED = (("sessions", "key"), ("archived_words_docsize", "id"))
-"""Tables with a column of session keys."""
 _RECALLED = f"""
     SELECT changes.number, s.id, {records.columns("changes")} FROM changes
     JOIN sessions s ON s.key = changes.session
@@ -118,7 +116,7 @@ def discard(pool: Pool) -> None:
         StoreFailed: durability cannot be determined.
         OSError: a file cannot be removed.
     """
-    archived_copies.discard_due(pool)
+    archiving.discard_due(pool)
     with pool.read() as db:
         names = [str(row[0]) for row in query(db, "SELECT name FROM chores")]
     chores = [name for name in names if name.startswith(_COPIES)]
@@ -127,7 +125,7 @@ def discard(pool: Pool) -> None:
     for chore in chores:
         discard_copies(Path(chore.removeprefix(_COPIES)))
         with pool.write() as db:
-            archived_rows.done(db, chore)
+            originals.done(db, chore)
 
 
 # --- with a report --------------------------------------------------------------------------------
@@ -139,7 +137,7 @@ class _Traces(NamedTuple):
     key: int
     created: float
     branches: tuple[int, ...]
-    archive: ArchivePlace | None
+    archive: Place | None
 
 
 def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
@@ -158,8 +156,8 @@ def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -
         for place in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
             db.execute(sql, (_COPIES + place,))
-    if traces.archive is not None:
-        removed["files of archives"] = len(folder.both(traces.archive.name))
+    if traces.archive is not None and traces.archive.folder:
+        removed["files of archives"] = len(folder.files_of(traces.archive.name))
     if files:
         removed["copies"] = len(files)
     remains = (*_finish(pool, places), *_left(pool, traces, places))
@@ -171,7 +169,7 @@ def _traces(db: apsw.Connection, session_id: str) -> _Traces:
     branches = query(db, "SELECT key FROM branches WHERE session = ?", (key,))
     created = query(db, "SELECT unixepoch(created_at) FROM sessions WHERE key = ?", (key,))[0][0]
     keys = tuple(row[0] for row in branches)
-    return _Traces(session_id, scope, key, created or 0.0, keys, archived_rows.of_key(db, key))
+    return _Traces(session_id, scope, key, created or 0.0, keys, originals.of_key(db, key))
 
 
 def _finish(pool: Pool, places: Sequence[Path]) -> Iterator[str]:
@@ -218,15 +216,15 @@ def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str]]:
             yield table, f"branch {of_branch}"
     for table, column in _KEYED:
         yield table, f"{column} >> {BITS} {of_branch}"
-    for table, column in _NAMED:
-        yield table, f"{column} = {traces.key:d}"
+    yield "sessions", f"key = {traces.key:d}"
+    yield "packed", f"key >> {BITS} = {traces.key:d}"
 
 
-def _objects(pool: Pool, archive: ArchivePlace | None) -> Iterator[str]:
-    if archive is None:
+def _objects(pool: Pool, archive: Place | None) -> Iterator[str]:
+    if archive is None or not archive.folder:
         return
     blobs = pool.places.at(archive.folder)
-    for name in folder.both(archive.name):
+    for name in folder.files_of(archive.name):
         try:
             blobs.get(name)
         except FileNotFoundError:

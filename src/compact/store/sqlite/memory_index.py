@@ -7,6 +7,7 @@ are always looked up in the index.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from compact.errors import StoreFailed
 from compact.messages.messages import Message
 from compact.store.sqlite import branch_lineage
 from compact.store.sqlite.branch_lineage import Stretch
@@ -22,6 +24,7 @@ from compact.store.sqlite.rows import (
     BITS,
     LAST,
     MESSAGE,
+    Row,
     entry_of,
     json_of,
     query,
@@ -143,9 +146,17 @@ def important(db: apsw.Connection, least: float) -> Keys:
 def told(
     db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]
 ) -> tuple[dict[int, Message], dict[str, str | None]]:
-    """Return the messages with these keys and these sessions' titles, as far as they exist."""
+    """Return the messages with these keys and these sessions' titles, as far as they exist and
+    their archives can be read.
+    """
     sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
-    rows = query(db, sql, (json_of(list(keys)),))
+    rows = list[Row]()
+    try:
+        rows = query(db, sql, (json_of(list(keys)),))
+    except StoreFailed:  # an archive is out of reach: the others are read one by one
+        for key in keys:
+            with suppress(StoreFailed):
+                rows += query(db, sql, (json_of([key]),))
     sql = "SELECT id, title FROM sessions WHERE id = ?"
     named = [query(db, sql, (text(name),)) for name in sessions]
     titles = {text_of(row[0]): text_or_none(row[1]) for found in named for row in found}

@@ -15,6 +15,7 @@ from compact.store.sqlite.rows import (
     BITS,
     LAST,
     MESSAGE,
+    MESSAGE_COLUMNS,
     Row,
     Unreadable,
     columns_of,
@@ -26,7 +27,7 @@ from compact.store.sqlite.rows import (
     text_of,
 )
 
-_COLUMNS = f"messages ({MESSAGE}, total_tokens, chain_hash)"
+_COLUMNS = f"messages ({MESSAGE_COLUMNS}, total_tokens, chain_hash)"
 _VALUES = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 _INSERT = f"INSERT INTO {_COLUMNS} VALUES ({_VALUES})"
 _INSERT_AFTER = f"""
@@ -35,7 +36,7 @@ _INSERT_AFTER = f"""
     RETURNING EXISTS (SELECT 1 FROM unindexed WHERE branch = key >> {BITS})
 """
 """Inserts nothing where another message is at that position, or where the previous one is missing:
-the branch was continued, deleted or archived. Otherwise returns whether the branch is marked as not
+the branch was continued or deleted. Otherwise returns whether the branch is marked as not
 fully indexed."""
 
 
@@ -64,8 +65,8 @@ def append_after(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Ta
 
 
 def append_if_after(db: apsw.Connection, end: Tail, rows: Sequence[Row]) -> bool:
-    """Append rows if the branch still ends at `end` and is not archived; returns whether it did.
-    One statement checks and inserts.
+    """Append rows if the branch still ends at `end`; returns whether it did. One statement checks
+    and inserts.
     """
     last = end.key << BITS | (end.position - 1), end.chain
     if not (went := query(db, _INSERT_AFTER, (*rows[0], *last))):

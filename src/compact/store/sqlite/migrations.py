@@ -320,6 +320,25 @@ _ARCHIVED = (
 )
 
 
+_ORIGINALS = (
+    # Messages keep their rows, without texts. Until its archive is read (`archiving`), a branch of
+    # an archived session has only its last message.
+    """
+    INSERT OR IGNORE INTO messages (key, role, timestamp, zone, total_tokens, marks, chain_hash,
+        payload)
+    SELECT last, 'assistant', timestamp, zone, total_tokens, 0, chain_hash, x''
+    FROM archived_branches
+    """,
+    "DROP TABLE archived_branches",
+    "DROP TABLE archived_words",
+    "ALTER TABLE archived DROP COLUMN description",
+    "ALTER TABLE archived DROP COLUMN digest",
+    # Files of sessions that are packed in the database. The folder in `archived` is empty then.
+    # The key is the session's << 32, and the number of the part.
+    "CREATE TABLE packed (key INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT",
+)
+
+
 class Migration(NamedTuple):
     """A step of the schema."""
 
@@ -333,6 +352,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("0001_sessions", _SESSIONS),
     Migration("0002_changes", _CHANGES, take_over_notes),
     Migration("0003_memory", (*_MEMORY, *_VECTORS, *_DIGESTS, *_ARCHIVED)),
+    Migration("0004_originals", _ORIGINALS),
 )
 
 _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT"

@@ -29,6 +29,7 @@ from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import migrations
 from compact.store.sqlite.encryption import WRITABLE, connect, key_for, refused
 from compact.store.sqlite.failures import EXPECTED, store_error
+from compact.store.sqlite.originals import Originals
 
 Durability = Literal["full", "normal"]
 _ASKED_AGAIN = 0.002
@@ -94,6 +95,7 @@ class Pool:
         durability: Durability,
         busy_timeout: float,
         passphrase: Passphrase | None = None,
+        home: Path | None = None,
     ) -> None:
         if durability not in ("full", "normal"):
             reason = f"durability must be 'full' or 'normal', got {got(durability)}"
@@ -107,8 +109,12 @@ class Pool:
             _refuse_other_kinds(self.path)
         self.key = None if path == MEMORY else key_for(Path(self.path), passphrase)
         """The encryption key; None for an unencrypted file."""
-        self.places = ArchivePlaces(Path(self.path).parent, passphrase)
-        """Opens the archive places of its sessions."""
+        self.places = ArchivePlaces(home or Path(self.path).parent, passphrase)
+        """Opens the archive places of its sessions. Their folders are relative to `home`; default:
+        the file's folder.
+        """
+        self.originals = Originals(self.places)
+        """Reads texts that were moved into archives."""
         self._durability = durability
         self._busy = busy_timeout
         self._closed = False
@@ -330,7 +336,7 @@ class Pool:
             with suppress(OSError):  # it exists, or SQLite reports why it cannot
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
         try:
-            return self._prepared(connect(self.path, self.key, flags=WRITABLE))
+            return self._prepared(self._connect(self.path, WRITABLE))
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             if not self._may_be_immutable():
                 raise
@@ -369,7 +375,7 @@ class Pool:
         if self.read_only and self._may_be_immutable():
             return self._connect_immutable()
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
-        db = connect(self.path, self.key, flags=flags)
+        db = self._connect(self.path, flags)
         db.set_busy_timeout(int(self._busy * 1000))
         db.pragma("query_only", True)
         db.pragma("cell_size_check", True)
@@ -390,7 +396,12 @@ class Pool:
     def _connect_immutable(self) -> apsw.Connection:
         name = f"file:{quote(self.path)}?immutable=1"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        return connect(name, self.key, flags=flags)
+        return self._connect(name, flags)
+
+    def _connect(self, name: str, flags: int) -> apsw.Connection:
+        db = connect(name, self.key, flags=flags)
+        self.originals.serve(db)
+        return db
 
     # --- forks ------------------------------------------------------------------------------------
 

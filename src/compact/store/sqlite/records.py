@@ -21,6 +21,8 @@ from compact.store.sqlite.rows import (
     Column,
     Row,
     Unreadable,
+    compressed,
+    expanded,
     first,
     json_of,
     query,
@@ -111,7 +113,8 @@ _PIECES = _Form(
 )
 _FORMS: Mapping[str, _Form] = {
     **dict.fromkeys(("until", "made_at", "created_at"), _TIME),
-    **dict.fromkeys(("branch", "note", "summary", "text"), _TEXT),
+    **dict.fromkeys(("branch", "note", "summary"), _TEXT),
+    "text": _Form(compressed, expanded),
     **dict.fromkeys(("kept", "released", "parents", "anchors", "checkpoints", "policy"), _JSON),
     **dict.fromkeys(("verdicts", "goals"), _MODELS),
     **dict.fromkeys(("survival", "about"), _MODEL),

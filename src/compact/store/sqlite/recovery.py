@@ -4,18 +4,20 @@ placeholders mark missing messages, and hashes and sums are computed anew.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import apsw
 
-from compact.errors import CompactError
+from compact.errors import CompactError, StoreFailed
 from compact.messages import chain, clock_and_ids
 from compact.messages.messages import Message, MessageMetadata
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Entry
-from compact.store.sqlite import archived_rows, checking, messages, records, sessions
+from compact.store.sqlite import archiving, checking, messages, originals, records
 from compact.store.sqlite.branch_lineage import Tail
+from compact.store.sqlite.originals import Originals
 from compact.store.sqlite.rows import (
     BITS,
     LAST,
@@ -198,20 +200,32 @@ def _put_branches_in_force(db: apsw.Connection) -> list[str]:
 # --- messages -------------------------------------------------------------------------------------
 
 
-def settle(db: apsw.Connection, saved: Salvage) -> list[SavedBranch]:
-    """Fill every branch up to a history without gaps; returns what was saved of each."""
+def settle(db: apsw.Connection, saved: Salvage, files: Originals) -> list[SavedBranch]:
+    """Fill every branch up to a history without gaps; returns what was saved of each. `files` reads
+    the originals of archived sessions.
+    """
     sql = """
         SELECT b.key, b.id, p.id, b.fork, b.fork_hash, s.id, b.created_at FROM branches b
         JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
     """
-    kept = archived_rows.branches(db)
-    return [
-        # Archived: the damaged file held no messages of it.
-        SavedBranch(text_of(row[5]), text_of(row[1]), 0)
-        if row[0] in kept
-        else _settled(db, row, saved)
-        for row in query(db, sql)
-    ]
+    return [_archived(db, row, files) or _settled(db, row, saved) for row in query(db, sql)]
+
+
+def _archived(db: apsw.Connection, row: Row, files: Originals) -> SavedBranch | None:
+    """Leave a branch without texts as it is, if it has all its rows, or its file cannot be read
+    now. Lost rows come from the file. Return None for any other branch.
+    """
+    key, name, session = row[0], text_of(row[1]), text_of(row[5])
+    place = originals.of_session(db, session)
+    if place is None:
+        return None
+    db.execute("UPDATE branches SET indexed = fork WHERE key = ?", (key,))
+    db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (key,))
+    with suppress(StoreFailed, LookupError):
+        archiving.fill(db, key, files.rows(db, place)[name])
+        if checking.of_branch(db, key):
+            return None
+    return SavedBranch(session, name, 0)
 
 
 def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
@@ -305,10 +319,7 @@ def _entry(row: Row) -> Entry | None:
 
 def tidy(db: apsw.Connection) -> list[str]:
     """Delete rows that refer to something lost; returns sentences about them."""
-    remarks = archived_rows.tidy(db)
-    for name, each in archived_rows.kept(db).items():
-        if (session := sessions.session(db, name)) is not None:
-            archived_rows.index_words(db, each.place.session, session, each.digest)
+    remarks = originals.tidy(db)
     for table in records.COLUMNS:
         remarks += _without_altered(db, table)
         broken = ["session NOT IN (SELECT key FROM sessions)"]

@@ -29,6 +29,7 @@ from compact.store.sqlite import checking, migrations, recovery, search
 from compact.store.sqlite.changes import take_over_notes
 from compact.store.sqlite.encryption import connect, key_for
 from compact.store.sqlite.failures import store_error
+from compact.store.sqlite.originals import OriginalsMissing
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.recovery import SavedBranch
 from compact.store.sqlite.rows import query, text_of
@@ -146,12 +147,12 @@ def _rebuilt(
         if Path(f"{file}{ending}").exists():
             shutil.copyfile(f"{file}{ending}", f"{copy}{ending}")
     new = str(folder / "new")
-    pool = Pool(new, durability="full", busy_timeout=_BUSY, passphrase=passphrase)
+    pool = Pool(new, durability="full", busy_timeout=_BUSY, passphrase=passphrase, home=file.parent)
     try:
         with pool.write() as db:
             saved = salvage(copy, db, key)
             remarks = saved.remarks + recovery.adopt(db, saved.hints)
-            branches = recovery.settle(db, saved)
+            branches = recovery.settle(db, saved, pool.originals)
             if not branches:
                 raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")
             remarks += recovery.tidy(db)
@@ -162,7 +163,8 @@ def _rebuilt(
                 if not each.saved and not each.is_complete
             ]
         for (name,) in query(pool.writer, "SELECT id FROM branches"):
-            search.catch_up_branch(pool, text_of(name))
+            with suppress(OriginalsMissing):  # the check says so
+                search.catch_up_branch(pool, text_of(name))
         remarks += [f"after the repair: {line}" for line in checking.integrity_check(pool)]
         pool.empty_log()
     finally:

@@ -20,8 +20,19 @@ BITS = POSITION_BITS
 """Bits of a message's key for its position; the branch's key is above them."""
 LAST = (1 << BITS) - 1
 """The highest position."""
-MESSAGE = "key, id, role, timestamp, zone, token_count, importance_score, marks, payload, content"
+_FACTS = "key, id, role, timestamp, zone, token_count, importance_score, marks"
+MESSAGE_COLUMNS = f"{_FACTS}, payload, content"
+"""The columns that `columns_of` fills, after the key."""
+MOVED = "payload = x''"
+"""SQL that matches a message whose text was moved out of `messages`."""
+ORIGINAL = "original"
+"""The SQL function that reads such a text (`originals`)."""
+TEXTS = f"iif({MOVED}, {ORIGINAL}(key, 0), payload), iif({MOVED}, {ORIGINAL}(key, 1), content)"
+"""The payload and the content of a message, wherever they are."""
+MESSAGE = f"{_FACTS}, {TEXTS}"
 """The columns that `entry_of` reads."""
+SHORT = 500
+"""Texts with fewer characters are not compressed."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ZONE = "none"
 WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
@@ -80,6 +91,43 @@ def text_of(column: str | bytes) -> str:
 def text_or_none(column: str | bytes | None) -> str | None:
     """Like `text_of`; None for NULL."""
     return None if column is None else text_of(column)
+
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+def compressed(value: str) -> str | bytes | None:
+    """Like `text`; a long text is compressed."""
+    if len(value) < SHORT:
+        return text(value)
+    import zstandard  # loaded by those who write digests
+
+    return zstandard.ZstdCompressor(level=9).compress(value.encode("utf-8", "surrogatepass"))
+
+
+def expanded(column: str | bytes) -> str:
+    """Return the text of a column written by `compressed`, or by `text`.
+
+    Raises:
+        Unreadable: it is not text.
+    """
+    if not isinstance(column, bytes) or not column.startswith(_ZSTD):
+        return text_of(column)
+    import zstandard
+
+    try:
+        return text_of(zstandard.ZstdDecompressor().decompress(column))
+    except zstandard.ZstdError as error:
+        raise Unreadable(f"a text cannot be unpacked: {error}") from error
+
+
+def expanded_size(column: str | bytes) -> int:
+    """Return how many bytes the text of a column has, given at least the column's beginning."""
+    import zstandard
+
+    if isinstance(column, bytes) and column.startswith(_ZSTD):
+        return int(zstandard.frame_content_size(column))
+    return len(column.encode() if isinstance(column, str) else column)
 
 
 def json_of(value: object) -> str:

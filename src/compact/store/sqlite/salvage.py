@@ -34,11 +34,11 @@ _TABLES: dict[str, str] = {
     "changes": f"kind IN {tuple(sorted(KINDS))}",
     "notes": "true",
     "archived": "typeof(originals) = 'blob' AND length(originals) = 32",
-    "archived_branches": f"last >= 1 << {BITS}",
+    "packed": "typeof(data) = 'blob'",
     "digests": "true",
 }
 """Table → a check that tells its rows from other tables' if column types are not enough."""
-_OLDER = ("no such table: changes", "no such table: digests", "no such table: archived")
+_OLDER = tuple(f"no such table: {name}" for name in ("changes", "digests", "archived", "packed"))
 """Errors that only mean an older schema."""
 _SMALLEST_ROW = 50
 """Fewest bytes that a message takes: its time, its hash, and their header."""

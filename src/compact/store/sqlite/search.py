@@ -21,6 +21,7 @@ from compact.messages.sessions import Found
 from compact.store.sqlite import branch_lineage
 from compact.store.sqlite.branch_lineage import Stretch
 from compact.store.sqlite.messages import rows_of
+from compact.store.sqlite.originals import OriginalsMissing
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import (
     BITS,
@@ -169,28 +170,35 @@ def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> 
     """Index the missing messages of every branch; whether that succeeded. `progress` gets the
     messages done and the total, after each batch.
     """
-    every = done = at = 0
+    every = done = first_branch = at = 0
+    tell = progress or (lambda *_: None)
+    away = set[int]()
 
     def lagging(db: apsw.Connection) -> Iterator[Stretch]:
         nonlocal at
         sql = "SELECT branch FROM unindexed WHERE branch >= ? ORDER BY branch"
-        for row in db.execute(sql, (at,)):
-            at = row[0]
-            yield Stretch(at, 0, LAST, is_open=True)
+        for (at,) in db.execute(sql, (first_branch,)):
+            if at not in away:
+                yield Stretch(at, 0, LAST, is_open=True)
 
     if progress:
         with pool.read() as db:
             every = unindexed(db)
     try:
-        while batch := _index_batch(pool, lagging, BATCH):
-            done += batch
-            if progress:
-                progress(done, max(done, every))
+        while True:
+            try:
+                batch = _index_batch(pool, lagging, BATCH)
+            except OriginalsMissing:
+                away.add(at)  # the other branches are found all the same
+                continue
+            if not batch:
+                return not away
+            done, first_branch = done + batch, at
+            tell(done, max(done, every))
     except StoreDamaged:
         raise
     except StoreFailed:
         return False
-    return True
 
 
 def _index_batch(

@@ -12,7 +12,7 @@ import apsw
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.messages import chain, codec
 from compact.messages.sessions import Branch, Session, free_branch_id
-from compact.store.sqlite import archived_rows, branch_lineage, records, search, sweeping, vectors
+from compact.store.sqlite import branch_lineage, originals, records, search, sweeping, vectors
 from compact.store.sqlite.branch_lineage import Tail
 from compact.store.sqlite.rows import (
     BITS,
@@ -32,7 +32,7 @@ from compact.store.sqlite.rows import (
 
 _SESSION = f"""
     SELECT s.id, s.scope, s.title, s.model, s.mode, s.wire, s.tokenizer, s.created_at,
-        s.updated_at, s.metadata, coalesce(m.timestamp, a.timestamp), coalesce(m.zone, a.zone),
+        s.updated_at, s.metadata, m.timestamp, m.zone,
         {branch_lineage.BRANCH} {branch_lineage.BRANCHES} WHERE b.key = s.branch
 """
 
@@ -192,11 +192,10 @@ def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
         NotFound: no such session.
     """
     session_key = records.key_of(db, session_id)
-    place = archived_rows.of_session(db, session_id)
-    if place is not None:
-        archived_rows.forget(db, place)
+    place = originals.of_session(db, session_id)
+    originals.forget(db, session_key)
     rows = query(db, "SELECT key FROM branches WHERE session = ?", (session_key,))
-    removed = Counter({"archived": int(place is not None)})
+    removed = Counter({"archived": int(place is not None and place.folder != "")})
     for (branch,) in rows:
         removed.update(_delete_branch(db, branch))
     for table in ("branches", *records.COLUMNS):
@@ -216,6 +215,5 @@ def _delete_branch(db: apsw.Connection, branch: int) -> dict[str, int]:
     search.remove(db, branch)
     db.execute("DELETE FROM messages WHERE key BETWEEN ? AND ?", keys)
     db.execute("DELETE FROM unindexed WHERE branch = ?", (branch,))
-    db.execute("DELETE FROM archived_branches WHERE branch = ?", (branch,))
     vectors.remove_branch(db, branch)
     return removed

@@ -20,8 +20,6 @@ from compact.messages.sessions import Entry, Found, Move, Session, Step
 from compact.store.blobs.sealing import Passphrase
 from compact.store.reports import BackupCounts
 from compact.store.sqlite import (
-    archived_copies,
-    archived_rows,
     archiving,
     backup,
     branch_lineage,
@@ -37,14 +35,8 @@ from compact.store.sqlite import (
 )
 from compact.store.sqlite import changes as change_log
 from compact.store.sqlite import sessions as session_rows
-from compact.store.sqlite.archived_copies import (
-    ArchivedCopies,
-    going_on,
-    in_transaction,
-    on_pool,
-    reading,
-)
 from compact.store.sqlite.branch_lineage import Tail
+from compact.store.sqlite.methods import in_transaction, on_pool
 from compact.store.sqlite.pool import MEMORY, Durability, Pool
 from compact.text.conversation import Conversation
 from compact.text.turns import TurnTable
@@ -90,9 +82,9 @@ class SQLiteManager:
         self._ends: dict[str, Tail] = {}
         """Ends of branches after this store's last append."""
         self._memory = memory_index.MemoryIndex(self._pool)
-        self._copies = ArchivedCopies(self._pool)
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
+            archiving.take_in_old(self._pool)
         self._discard()
 
     def _discard(self) -> None:
@@ -156,7 +148,7 @@ class SQLiteManager:
     put_session = in_transaction(Pool.write, transfer.put)
     sessions = in_transaction(Pool.read, session_rows.sessions)
     describe = in_transaction(Pool.write, session_rows.describe)
-    fork = going_on(session_rows.fork)
+    fork = in_transaction(Pool.write, session_rows.fork)
 
     def delete_session(self, session_id: str) -> None:
         """Delete a session for good. Afterwards no part of the file holds its words, nor does the
@@ -228,36 +220,20 @@ class SQLiteManager:
         after = self._ends[branch_id] = self._append(branch_id, entries, expected=expected)
         return after.position
 
-    _append = going_on(messages.append)
-    add_from_source = going_on(transfer.add_from_source)
-    read = reading(messages.read)
-    marked = reading(messages.marked)
-    first_marked = reading(messages.first_marked)
-    position_of = reading(messages.position_of)
+    _append = in_transaction(Pool.write, messages.append)
+    add_from_source = in_transaction(Pool.write, transfer.add_from_source)
+    read = in_transaction(Pool.read, messages.read)
+    marked = in_transaction(Pool.read, messages.marked)
+    first_marked = in_transaction(Pool.read, messages.first_marked)
+    position_of = in_transaction(Pool.read, messages.position_of)
 
-    def update_importance_score(
-        self, message_id: str, score: float, *, session_id: str | None = None
-    ) -> None:
-        """Set the importance of the newest message with that id in the current branch. An archived
-        session is searched only where `session_id` names it; it is restored then.
-
-        Raises:
-            NotFound: no such session or message.
-            InvalidInput: several sessions have such a message, or the score is outside 0 and 1.
-        """
-        archived_copies.restoring(
-            self._pool,
-            lambda db: None if session_id is None else archived_rows.of_session(db, session_id),
-            lambda db: messages.update_importance_score(
-                db, message_id, score, session_id=session_id
-            ),
-        )
+    update_importance_score = in_transaction(Pool.write, messages.update_importance_score)
 
     # --- branches ---------------------------------------------------------------------------------
 
     branch = in_transaction(Pool.read, branch_lineage.branch)
     branches = in_transaction(Pool.read, branch_lineage.branches)
-    chain = reading(branch_lineage.chain)
+    chain = in_transaction(Pool.read, branch_lineage.chain)
 
     # --- projections and moves --------------------------------------------------------------------
 
@@ -269,12 +245,8 @@ class SQLiteManager:
             NotFound: no such session, or it has no such branch.
             InvalidInput: another session has a projection of that id.
         """
-        begins, name = step.begins is not None, step.session_id
-        move = archived_copies.restoring(
-            self._pool,
-            lambda db: archived_rows.of_session(db, name) if begins else None,
-            lambda db: projections.commit(db, step),
-        )
+        with self._pool.write() as db:
+            move = projections.commit(db, step)
         # The step is stored. A search indexes what is still missing.
         with suppress(StoreFailed, NotFound):
             search.catch_up_branch(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
@@ -307,10 +279,7 @@ class SQLiteManager:
 
         Where the index cannot be updated, only the newest 5,000 messages are scanned.
         """
-        with self._pool.read() as db:
-            place = archived_rows.of_branch(db, branch_id)
-        copy = None if place is None else self._copies.of(place)
-        return search.search(copy or self._pool, branch_id, text, most)
+        return search.search(self._pool, branch_id, text, most)
 
     def turns(self, scope: str | None) -> TurnTable:
         """Return the messages of a scope's sessions, or of all, as memory's search needs them.
@@ -334,11 +303,11 @@ class SQLiteManager:
     # --- archives ---------------------------------------------------------------------------------
 
     archive_sessions = on_pool(archiving.archive_sessions)
-
+    pack_sessions = on_pool(archiving.pack_sessions)
     restore_session = on_pool(archiving.restore_session)
-
+    moved_sessions = on_pool(archiving.moved_sessions)
     archived_sessions = on_pool(archiving.archived_sessions)
-
+    archived_named = on_pool(archiving.archived_named)
     archive_faults = on_pool(archiving.archive_faults)
 
     def copy_into(

@@ -13,6 +13,9 @@ from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import query
 
 _CHORE = "sweep"
+WORTH_SHRINKING = 0.03
+"""Which share of the file must be free before it is rewritten. That takes seconds for a gigabyte,
+so one old session a day must not cause it."""
 
 
 def order(db: apsw.Connection) -> None:
@@ -34,9 +37,25 @@ def sweep_if_due(pool: Pool) -> None:
     with pool.alone() as db:
         if not is_due(db):
             return
-        for table in ("words", "archived_words"):  # without deleted words
-            db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
-        db.execute("VACUUM")
-        pool.empty_log()
+        _rewrite(pool, db)
         # Last, because this writes to the log, which must stay short.
         db.execute("DELETE FROM chores WHERE name = ?", (_CHORE,))
+
+
+def _rewrite(pool: Pool, db: apsw.Connection) -> None:
+    db.execute("INSERT INTO words (words) VALUES ('optimize')")  # without deleted words
+    db.execute("VACUUM")
+    pool.empty_log()
+
+
+def shrink(pool: Pool, freed: int) -> None:
+    """Give free space back to the file system, if there is enough of it. `freed` is how many bytes
+    of texts have just left, which another place holds.
+
+    Raises:
+        StoreFailed: the disk is full, or others keep the file locked.
+    """
+    with pool.alone() as db:
+        pages, free = int(db.pragma("page_count")), int(db.pragma("freelist_count"))
+        if free + freed / int(db.pragma("page_size")) > WORTH_SHRINKING * pages:
+            _rewrite(pool, db)

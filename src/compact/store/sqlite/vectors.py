@@ -7,9 +7,7 @@ and what a crash left out is still pending. Positions and vectors change in one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import apsw
@@ -259,56 +257,6 @@ def _remove(db: apsw.Connection, where: str, bindings: tuple[int, ...]) -> bool:
         vec0.remove(db, key, rows)
         db.execute("UPDATE generations SET removed = removed + 1 WHERE key = ?", (key,))
     return bool(removed)
-
-
-# --- archive and restoring ------------------------------------------------------------------------
-
-_LIVE = "(SELECT key FROM generations WHERE state IN ('serving', 'made'))"
-PACKED: Mapping[str, tuple[str, str]] = {
-    "generations": (
-        "key, model, version, dimensions",
-        f"""
-        generations WHERE key IN {_LIVE} AND key IN (
-            SELECT e.generation FROM embedded e JOIN branches b ON b.key = e.branch
-            WHERE b.session = ?) ORDER BY key
-        """,
-    ),
-    "embedded": (
-        "branch, generation, position",
-        f"""
-        embedded WHERE branch IN (SELECT key FROM branches WHERE session = ?)
-        AND generation IN {_LIVE} ORDER BY branch, generation
-        """,
-    ),
-    "vectors": (
-        "generation, message, chunk, vector",
-        f"""
-        branches b CROSS JOIN vectors v
-        ON v.message BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
-        WHERE b.session = ? AND generation IN {_LIVE} ORDER BY generation, message, chunk
-        """,
-    ),
-}
-"""Table → columns and rows archived with a session's messages, in the order of restoring."""
-
-
-def put_back(db: apsw.Connection, table: str, rows: Iterable[Row], here: dict[int, int]) -> None:
-    """Store rows restored from an archive. `here` maps archived generation keys to present ones;
-    the generations fill it. Rows of a generation that no longer exists are left out: their messages
-    are pending.
-    """
-    if table == "generations":
-        for key, model, version, dimensions in rows:
-            of = text_of(model), text_of(version), dimensions
-            if known := find(db, *of, ("serving", "made")):
-                here[key] = known.key
-    elif table == "embedded":
-        kept = ((branch, here[key], position) for branch, key, position in rows if key in here)
-        db.executemany("INSERT INTO embedded VALUES (?, ?, ?)", kept)
-    else:
-        for key, same in groupby(rows, key=itemgetter(0)):
-            if key in here:
-                _stored(db, here[key], [Vector(*row[1:]) for row in same])
 
 
 # --- names ----------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
-"""A session as a JSON file: `sessions export` writes it and `import` reads it, one message a line.
+"""A session as JSON, one message a line. This is the form of exports, archives and copies.
 
 The open branch comes first: its messages as stored, its goals and pins. A simple reader needs no
 more. A file of a whole session has everything else behind it, so that an import makes the same
 session again, to the last byte of its prompts. A file of one branch becomes a new session. Its
 checkpoints are for human readers only. Version 1 had only files of one branch.
+
+An archive is this file, compressed: `zstd -dc FILE` shows it, and `sessions import` reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from compact import wiring
 from compact.errors import CompactError, InvalidTranscript
 from compact.messages.changes import Change
 from compact.messages.checkpoints import Checkpoint
@@ -39,6 +40,7 @@ from compact.messages.sessions import (
     Shown,
     Snapshot,
 )
+from compact.messages.tokens import TokenCounter
 from compact.store.whole_session import OwnPart, WholeSession, incoherence
 
 FORMAT, VERSION = "compact-session", 2
@@ -46,10 +48,18 @@ REDACTED = "redacted"
 """The metadata key of a session in which secrets were replaced."""
 _MARK = f'"{FORMAT}"'.encode()
 _BOM = b"\xef\xbb\xbf"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a compressed file."""
+LEVEL = 9
+"""Compression level of archives. Higher ones take twice the time and save a few percent."""
 _SNIFFED = 200
 """A file that compact wrote has the format's name within so many bytes."""
 _WRONG = (TypeError, ValueError, AttributeError, LookupError, CompactError)
 """What reading raises when a value is missing or has another type."""
+
+
+OwnRows = dict[str, tuple[int, list[Mapping[str, Any]]]]
+"""Branch id → the position of the branch's first own message, and its own messages."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,10 @@ def is_session_file(data: bytes) -> bool:
     """Whether these bytes are a session file in any JSON layout, or begin like one that compact
     wrote.
     """
-    body = data.removeprefix(_BOM).lstrip()
+    try:
+        body = unpacked(data).removeprefix(_BOM).lstrip()
+    except ValueError:
+        return False
     if body[:1] != b"{" or _MARK not in body:
         return False
     if b'"format":' + _MARK in body[:_SNIFFED].replace(b" ", b""):
@@ -135,8 +148,34 @@ def _json(value: object) -> str:
     return text
 
 
+def packed(whole: WholeSession) -> bytes:
+    """The compressed file of a whole session. Equal sessions give equal bytes."""
+    import zstandard  # loaded by those who archive
+
+    line = [entry.message for entry in whole.line(whole.session.branch.id)]
+    file = SessionFile(whole.session, line, checkpoints=whole.checkpoints, whole=whole)
+    text = "".join(written(file)).encode()
+    return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(text)
+
+
+def unpacked(data: bytes) -> bytes:
+    """The file without compression; of a cut file, as much as can be read.
+
+    Raises:
+        ValueError: it is compressed, and damaged.
+    """
+    if not data.startswith(_ZSTD):
+        return data
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"it cannot be unpacked: {error}") from error
+
+
 def read(data: bytes, source: str) -> SessionFile:
-    """The contents of a session file.
+    """The contents of a session file, compressed or not.
 
     Raises:
         InvalidTranscript: it is broken, or of a newer version; names the place.
@@ -172,7 +211,7 @@ def read(data: bytes, source: str) -> SessionFile:
 
 def _value_of(data: bytes, source: str) -> dict[str, Any]:
     try:
-        value = json.loads(data.decode("utf-8-sig"))
+        value = json.loads(unpacked(data).decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InvalidTranscript(source, "not UTF-8 text") from None
     except json.JSONDecodeError as error:
@@ -229,8 +268,10 @@ def check_tools(tools: object) -> None:
     """
     if not isinstance(tools, list | tuple):
         raise ValueError("tools: expected a list")  # noqa: TRY004 - what is wrong with a file
+    from compact.models.providers.tokenizers import NoopEstimator  # loaded by those who import
+
     try:
-        wiring.token_counter("chat_completions", tokenizer="chars").tools(tools)
+        TokenCounter(NoopEstimator()).tools(tools)
     except (AttributeError, TypeError, ValueError, LookupError, RecursionError):
         raise ValueError("tools: one is not a tool schema") from None
 
@@ -351,6 +392,29 @@ def _read_whole(
             Snapshot.model_validate({**row, "session_id": session.id}) for row in value["snapshots"]
         ],
     )
+
+
+def own_rows(data: bytes) -> OwnRows:
+    """The messages of a whole session's file by branch, unchecked: for those who have the file's
+    checksum.
+
+    Raises:
+        ValueError, LookupError, TypeError: it is no such file.
+    """
+    value = json.loads(unpacked(data))
+    branches = [_branch(row, "") for row in value[BRANCHES]]
+    line = value["messages"]
+    spans = _spans(branches, value["branch"]["id"], len(line))
+    rows = OwnRows()
+    for branch, row in zip(branches, value[BRANCHES], strict=True):
+        first, last = spans.get(branch.id, (0, 0))
+        rows[branch.id] = branch.fork, [*line[first:last], *row["messages"]]
+    return rows
+
+
+def entry_in(row: Mapping[str, Any]) -> Entry:
+    """The entry of a row of `own_rows`."""
+    return Entry(decode_whole(row), row["tokens"], row["marks"])
 
 
 def _entry(row: Mapping[str, Any], message: Message) -> Entry:

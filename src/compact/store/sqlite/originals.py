@@ -1,0 +1,385 @@
+"""Where the texts of old messages are, and how they are read: the only place that reads archives.
+
+A message whose text was moved keeps its row, its place in the hash chain, its words in the index
+and its vectors. Only `content` and `payload` are gone: the payload is empty. They are in the
+session's file (`store.session_file`), which is in the archive, or packed in this database.
+
+Queries that need texts select `MESSAGE` (`rows`). It calls `original` for a row without a payload.
+So nobody else asks whether a session is archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from threading import Lock
+from typing import Any, NamedTuple, cast
+from weakref import ref
+
+import apsw
+
+from compact.errors import StoreDamaged, StoreFailed
+from compact.messages.codec import dump
+from compact.store.archives import folder
+from compact.store.blobs.places import ArchivePlaces
+from compact.store.session_file import OwnRows, own_rows
+from compact.store.sqlite.old_archives import is_old, rows_of_old
+from compact.store.sqlite.rows import (
+    BITS,
+    LAST,
+    MOVED,
+    ORIGINAL,
+    TEXTS,
+    Row,
+    first,
+    position_in,
+    query,
+    text,
+    text_of,
+)
+
+MOST_BYTES = 8 << 20
+"""How many bytes of files to keep unpacked for readers, at least one file. Unpacked, they take
+about ten times as much."""
+PART = 980
+"""Bytes of a row of packed originals: four fill a page of the database."""
+_OF_BRANCH = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
+"""Messages of one branch, or packed rows of one session."""
+_PACKED = f"SELECT data FROM packed WHERE {_OF_BRANCH} ORDER BY key"
+_PLACE = "SELECT a.session, a.folder, a.name, a.originals FROM archived a"
+_BROKEN = (ValueError, LookupError, TypeError, AttributeError)
+"""What reading a file raises that is not a session's."""
+
+
+class Place(NamedTuple):
+    """Says where the originals of a session are."""
+
+    session: int
+    """The session's key."""
+    folder: str
+    """The archive folder: relative to the database's folder where it is inside that, or
+    `s3://BUCKET/PREFIX`. Empty where the originals are packed in the database."""
+    name: str
+    """The file's name. Of an archive of schema 3 that was not read yet, without its ending."""
+    sum: bytes
+    """SHA-256 of the file."""
+
+
+class Moved(NamedTuple):
+    """The stored facts of a session whose originals were moved."""
+
+    place: Place
+    at: datetime
+    messages: int
+    tokens: int
+    bytes: int
+
+
+class OriginalsMissing(StoreDamaged):
+    """A file of originals is missing, or is not what was written."""
+
+    def __init__(self, place: Place, reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+class Originals:
+    """Reads originals for all connections of a pool. Safe for use by many threads."""
+
+    def __init__(self, places: ArchivePlaces) -> None:
+        self._places = places
+        self._lock = Lock()
+        self._known: dict[bytes, tuple[int, OwnRows]] = {}
+
+    def serve(self, db: apsw.Connection) -> None:
+        """Let queries on this connection read originals."""
+        connection = ref(db)  # else the connection would hold itself
+
+        def original(*given: int) -> str | bytes | None:
+            db, (key, is_content) = connection(), given
+            return None if db is None else self._cell(db, key, is_content)
+
+        db.create_scalar_function(ORIGINAL, cast("Callable[..., Any]", original), 2)
+
+    def _cell(self, db: apsw.Connection, key: int, is_content: int) -> str | bytes | None:
+        row = first(db, f"{_PLACE} JOIN branches b USING (session) WHERE b.key = ?", (key >> BITS,))
+        place = place_of(row)
+        if place is None:
+            return None  # a damaged row: `entry_of` says so
+        named = query(db, "SELECT id FROM branches WHERE key = ?", (key >> BITS,))
+        try:
+            fork, rows = self.rows(db, place)[text_of(named[0][0])]
+            cell = rows[position_in(key) - fork]
+            return cell["content"] if is_content else dump(cell["payload"])
+        except _BROKEN as error:
+            raise OriginalsMissing(
+                place, f"the archive {place.name} does not hold what it should: {error!r}"
+            ) from error
+
+    def rows(self, db: apsw.Connection, place: Place) -> OwnRows:
+        """Return all messages of a file.
+
+        Raises:
+            OriginalsMissing: the file is missing or altered.
+            StoreFailed: the file cannot be read now, or not with this key.
+        """
+        with self._lock:
+            known = self._known.pop(place.sum, None)
+        if known is None:
+            data = self.data(db, place)
+            try:
+                known = len(data), rows_in(data)
+            except _BROKEN as error:
+                raise OriginalsMissing(
+                    place, f"the archive {place.name} cannot be read: {error}"
+                ) from error
+        with self._lock:
+            self._known[place.sum] = known
+            size = sum(each[0] for each in self._known.values())
+            while size > MOST_BYTES and len(self._known) > 1:
+                size -= self._known.pop(next(iter(self._known)))[0]
+        return known[1]
+
+    def data(self, db: apsw.Connection, place: Place) -> bytes:
+        """Return a file's bytes. Raises the errors of `rows`."""
+        if not place.folder:
+            data = b"".join(row[0] for row in query(db, _PACKED, (place.session,)))
+            if folder.sum_of(data) != place.sum:
+                raise OriginalsMissing(place, "packed originals are not what was stored")
+            return data
+        blobs = self._places.at(place.folder)
+        try:
+            return folder.read(blobs, place.name, place.sum)
+        except FileNotFoundError as error:
+            raise OriginalsMissing(
+                place,
+                f"the archive {blobs.address(place.name)} is missing: put it back, and its "
+                "session can be read again",
+            ) from error
+        except StoreDamaged as error:
+            raise OriginalsMissing(place, str(error)) from error
+
+    def faults(self, db: apsw.Connection, place: Place) -> list[str]:
+        """Return defects of a file."""
+        try:
+            self.data(db, place)
+        except StoreFailed as error:
+            if isinstance(error, StoreDamaged):
+                return [str(error)]
+            return [f"{place.name} cannot be verified: {error}"]
+        return []
+
+
+def rows_in(data: bytes) -> OwnRows:
+    """Return the messages of a file by branch. A file of schema 3 is read as if it were new."""
+    return rows_of_old(data) if is_old(data) else own_rows(data)
+
+
+# --- sessions whose originals were moved ----------------------------------------------------------
+
+
+def of_session(db: apsw.Connection, session_id: str) -> Place | None:
+    """Return where a session's originals are; None where they are in `messages`."""
+    sql = f"{_PLACE} JOIN sessions s ON s.key = a.session WHERE s.id = ?"
+    return place_of(first(db, sql, (text(session_id),)))
+
+
+def of_key(db: apsw.Connection, session: int) -> Place | None:
+    """Like `of_session`, by the session's key."""
+    return place_of(first(db, f"{_PLACE} WHERE a.session = ?", (session,)))
+
+
+def place_of(row: Row | None) -> Place | None:
+    """Return the place of a row."""
+    if row is None:
+        return None
+    session, at, name, originals = row
+    return Place(session, text_of(at), text_of(name), originals)
+
+
+_MOVED = """
+    SELECT a.session, a.folder, a.name, a.originals, s.id, a.archived_at, a.messages, a.tokens,
+        a.bytes
+    FROM archived a JOIN sessions s ON s.key = a.session
+"""
+
+
+def moved(db: apsw.Connection, names: Collection[str] | None = None) -> dict[str, Moved]:
+    """Return the sessions whose originals were moved, by id; all, or those of `names`."""
+    if names is None:
+        found = query(db, f"{_MOVED} ORDER BY a.session")
+    else:
+        found = [row for x in names for row in query(db, f"{_MOVED} WHERE s.id = ?", (text(x),))]
+    rows = {}
+    for *place, name, at, messages, tokens, size in found:
+        where = place_of(tuple(place))
+        assert where is not None, "it has a row"
+        rows[text_of(name)] = Moved(where, datetime.fromisoformat(at), messages, tokens, size)
+    return rows
+
+
+def branches(db: apsw.Connection, session: int) -> list[tuple[int, str]]:
+    """Return keys and ids of a session's branches."""
+    rows = query(db, "SELECT key, id FROM branches WHERE session = ? ORDER BY key", (session,))
+    return [(key, text_of(name)) for key, name in rows]
+
+
+def has_texts(db: apsw.Connection, session: int) -> bool:
+    """Return whether a session went on since its texts were moved."""
+    sql = f"SELECT {MOVED} FROM messages WHERE {_OF_BRANCH} ORDER BY key DESC LIMIT 1"
+    return (0,) in [first(db, sql, (key,)) for key, _ in branches(db, session)]
+
+
+def counts(db: apsw.Connection, session: int) -> tuple[int, int, int]:
+    """Return messages, tokens and bytes of texts of a session, over all its branches. The bytes are
+    those in `messages`.
+    """
+    sql = f"""
+        SELECT count(*), total(token_count),
+            total(length(payload) + octet_length(coalesce(content, '')))
+        FROM messages WHERE {_OF_BRANCH}
+    """
+    rows = [query(db, sql, (key,))[0] for key, _ in branches(db, session)]
+    messages, tokens, size = (int(sum(column)) for column in zip(*rows, strict=True))
+    return messages, tokens, size
+
+
+def packed_bytes(db: apsw.Connection, session: int) -> int:
+    """Return how many bytes a session's packed originals take in the database."""
+    return sum(len(row[0]) for row in query(db, _PACKED, (session,)))
+
+
+def holds(db: apsw.Connection, session: int, rows: OwnRows) -> bool:
+    """Return whether these are the session's messages, to the byte."""
+    sql = f"SELECT key, {TEXTS} FROM messages WHERE {_OF_BRANCH} ORDER BY key"
+    own = branches(db, session)
+    if {name for _, name in own} != rows.keys():
+        return False
+    for key, name in own:
+        fork, cells = rows[name]
+        stored = query(db, sql, (key,))
+        if len(stored) != len(cells) or (stored and position_in(stored[0][0]) != fork):
+            return False
+        for (_, payload, content), cell in zip(stored, cells, strict=True):
+            if (dump(cell["payload"]), cell["content"]) != (payload, content):
+                return False
+    return True
+
+
+def take_out(db: apsw.Connection, kept: Moved, data: bytes) -> None:
+    """Remove the texts of a session's messages and record where they are, within a writing
+    transaction. The caller has verified the file; `data` is it, where it is packed.
+    """
+    place = kept.place
+    forget(db, place.session)
+    if not place.folder:
+        parts = (data[start : start + PART] for start in range(0, len(data), PART))
+        sql = "INSERT INTO packed VALUES (?, ?)"
+        db.executemany(sql, ((place.session << BITS | n, part) for n, part in enumerate(parts)))
+    db.execute(
+        "INSERT INTO archived (session, folder, name, originals, archived_at, messages, tokens, "
+        "bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            place.session,
+            text(place.folder),
+            text(place.name),
+            place.sum,
+            kept.at.isoformat(),
+            *kept[2:],
+        ),
+    )
+    sql = f"UPDATE messages SET payload = x'', content = NULL WHERE {_OF_BRANCH} AND NOT {MOVED}"
+    for key, _ in branches(db, place.session):
+        db.execute(sql, (key,))
+    done(db, _chore(place))
+
+
+def put_back(db: apsw.Connection, place: Place) -> None:
+    """Restore the texts of a session's messages, within a writing transaction. `discard_due`
+    removes the file after the commit.
+    """
+    texts = f"payload = {ORIGINAL}(key, 0), content = {ORIGINAL}(key, 1)"
+    sql = f"UPDATE messages SET {texts} WHERE {_OF_BRANCH} AND {MOVED}"
+    for key, _ in branches(db, place.session):
+        db.execute(sql, (key,))
+    forget(db, place.session)
+
+
+def forget(db: apsw.Connection, session: int) -> None:
+    """Remove the record of a session's originals, and order the removal of their file."""
+    place = of_key(db, session)
+    if place is None:
+        return
+    db.execute("DELETE FROM archived WHERE session = ?", (session,))
+    db.execute(f"DELETE FROM packed WHERE {_OF_BRANCH}", (session,))
+    if place.folder:
+        order_discard(db, place)
+
+
+# --- removal of archive files ---------------------------------------------------------------------
+
+_DISCARD = "discard "
+_DISCARDS = f"SELECT name FROM chores WHERE name >= '{_DISCARD}' AND name < 'discard!'"
+
+
+def _chore(place: Place) -> str:
+    return f"{_DISCARD}{place.folder}\n{place.name}"
+
+
+def order_discard(db: apsw.Connection, place: Place) -> None:
+    """Order the removal of a file, within the transaction that makes it needless. A file that a
+    session uses when the order is carried out stays.
+    """
+    db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (_chore(place),))
+
+
+def has_discards(db: apsw.Connection) -> bool:
+    """Return whether removals are ordered."""
+    return first(db, f"{_DISCARDS} LIMIT 1") is not None
+
+
+def due(db: apsw.Connection) -> Iterator[tuple[str, str, str]]:
+    """Yield files to remove: the chore's name, the folder, the file name. Chores for files that a
+    session uses again are deleted.
+    """
+    for (chore,) in query(db, _DISCARDS):
+        at, _, name = str(chore).removeprefix(_DISCARD).partition("\n")
+        sql = "SELECT 1 FROM archived WHERE folder = ? AND name IN (?, ?)"
+        if first(db, sql, (text(at), text(name), text(name + folder.OLD_ENDING))):
+            done(db, chore)
+        else:
+            yield str(chore), at, name
+
+
+def done(db: apsw.Connection, chore: str) -> None:
+    """Delete a chore."""
+    db.execute("DELETE FROM chores WHERE name = ?", (chore,))
+
+
+# --- integrity ------------------------------------------------------------------------------------
+
+WRONG: tuple[tuple[str, str], ...] = (
+    (
+        f"messages WHERE {MOVED} AND key >> {BITS} NOT IN (SELECT b.key FROM branches b"
+        " JOIN archived a ON a.session = b.session)",
+        "messages have no text, although their session is not archived",
+    ),
+    (
+        "archived WHERE session NOT IN (SELECT key FROM sessions)",
+        "archives are of sessions that are not there",
+    ),
+)
+"""Rows that should not exist, and the sentence that reports them."""
+
+
+def tidy(db: apsw.Connection) -> list[str]:
+    """Delete archive records whose session is lost; returns sentences about them. The files stay,
+    because they hold the messages.
+    """
+    sql = "DELETE FROM archived WHERE session NOT IN (SELECT key FROM sessions) RETURNING name"
+    lost: list[Any] = [text_of(row[0]) for row in query(db, sql)]
+    db.execute(f"DELETE FROM packed WHERE key >> {BITS} NOT IN (SELECT session FROM archived)")
+    return [
+        f"the session of the archive {name} is lost; its files were left as they are"
+        for name in lost
+    ]
