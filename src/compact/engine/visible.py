@@ -75,26 +75,39 @@ class VisibleText:
         return beside.union(*(part.names for part in self._parts))
 
     def __contains__(self, said: str) -> bool:
-        chunks = [said[i : i + CHUNK] for i in range(CHUNK)] if len(said) >= 2 * CHUNK else []
-        return not said or self._holds(said, chunks)
+        return not said or self._holds(said, _chunks_of(said))
 
     def tells(self, text: str) -> bool:
         """Whether a part has the start of the text's longest line. False for a very short text."""
-        line = max(text.splitlines(), key=len, default="")[:TOLD_CHARS]
-        return len(line) >= SHORTEST and line in self
+        return self.shows(probed(text))
 
-    def _holds(self, said: str, chunks: Sequence[str]) -> bool:
+    def shows(self, probe: tuple[str, frozenset[str]]) -> bool:
+        """Whether a part has the text that `probed` made."""
+        return bool(probe[0]) and self._holds(*probe)
+
+    def _holds(self, said: str, chunks: frozenset[str]) -> bool:
         if self._beside is not None and self._beside._holds(said, chunks):
             return True
         if not chunks:
             return any(said in part.text for part in self._parts)
         places = self._places
+        if places.keys().isdisjoint(chunks):
+            return False
         hits = [chunk for chunk in chunks if chunk in places]
-        if any(said in places[chunk].text for chunk in hits):
-            return True
-        return bool(hits) and any(
+        return any(said in places[chunk].text for chunk in hits) or any(
             said in part.text for part in self._parts if not part.chunks.isdisjoint(hits)
         )
+
+
+def probed(text: str) -> tuple[str, frozenset[str]]:
+    """Return the start of the text's longest line, and its chunks. Empty for a very short text."""
+    line = max(text.splitlines(), key=len, default="")[:TOLD_CHARS]
+    return (line, _chunks_of(line)) if len(line) >= SHORTEST else ("", frozenset())
+
+
+def _chunks_of(said: str) -> frozenset[str]:
+    is_short = len(said) < 2 * CHUNK
+    return frozenset() if is_short else frozenset([said[i : i + CHUNK] for i in range(CHUNK)])
 
 
 class LazyMessages(Sequence[Message]):

@@ -9,19 +9,34 @@ What tools did between two texts is told between them in one line.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import get_args
 
-from compact.engine.chronology.cutting import Cuttable
-from compact.engine.chronology.items import PERSONS, Item, cuttable, marked
+from compact.engine.chronology.items import (
+    PERSONS,
+    SHORT,
+    STUB,
+    WHOLE,
+    Item,
+    Kind,
+    Sized,
+    marked,
+    probe_of,
+    sized,
+    stub_of,
+)
 from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.talk import Talk
-from compact.engine.chronology.work import Deed
+from compact.engine.chronology.work import Deed, Run, WorkLog
 from compact.engine.chronology.work import Kind as DeedKind
 from compact.engine.visible import NOTHING, VisibleText
 from compact.messages.cached import cached_property
 from compact.messages.checkpoints import Level
 from compact.messages.messages import short_id
+from compact.messages.protocols import CutsLines
 from compact.messages.tokens import TokenCounter
 from compact.text.modes import PLAIN, KindWeights
 from compact.text.sentences import lines_of, topic_of
@@ -41,15 +56,17 @@ OLD, NEAR, NOW = 0.35, 0.65, 0.8
 NOW_FADE, NEAR_FADE = 12, 30
 """The extra weight of the newest texts falls to 1/e after the first number of messages; that of
 newer ones after the second, or a quarter of all if that is more."""
-SHORT, STUB, WHOLE = 40, 18, 0.55
-"""A text below this many tokens stays whole or is left out; fewest tokens of a cut text; and the
-share of its tokens from which on a short text, or the user's, stays whole."""
+NEARLY = 1 + 1e-9
+"""A factor for comparisons that are made again exactly."""
+FADED = 480
+"""From this age on, the weight that the newest texts get in addition is too small to change the
+sum."""
 DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
 """The same share for a deed; most look-ups in a line; most functions and types of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
-DEMANDED, MUST = 2.0, 60.0
-"""Extra weight of the clearest demand, and of its sentences that must stay."""
+DEMANDED = 2.0
+"""Extra weight of the clearest demand."""
 OUTSIDE_CODE = 16 / 6
 """Factor for the user's requests if nobody works on files: tool output is then not the user's."""
 CALLED_OUTSIDE = 100.0
@@ -62,10 +79,42 @@ SPEAKERS = {
     "host": "- ",
 }
 """Start of an item's line, by kind. All other kinds are the assistant's."""
+NO_LINE = "", 0
+MOST_RUNS = 2_000
+"""How many joined runs of deeds are kept. With more, all are forgotten."""
 
 
-_Parts = list[tuple[DeedKind, str, float, int]]
-"""Deeds: kind, words, weight by age (times the number if it differs among them), and tokens."""
+class _Lines:
+    """The lines that a number gives: items, what was done before each, and after the last one."""
+
+    def __init__(self) -> None:
+        self.items: list[int] = []
+        """Indices of the items that are told."""
+        self.said: list[str] = []
+        self.did: list[str] = []
+        """One more than items; empty where there is nothing to tell."""
+        self.tokens: list[int] = []
+        """Of all lines, each with its line end."""
+
+    def add(self, index: int, said: tuple[str, int], did: tuple[str, int]) -> None:
+        """Add an item, and what was done before it."""
+        self.items.append(index)
+        self.said.append(said[0])
+        self.end(did)
+        self.tokens.append(said[1])
+
+    def end(self, did: tuple[str, int]) -> None:
+        """Add what was done after the last item."""
+        self.did.append(did[0])
+        self.tokens.append(did[1])
+
+    def all(self) -> Iterator[str]:
+        """Yield the lines in order."""
+        for said, did in zip_longest(self.said, self.did):
+            if did:
+                yield did
+            if said is not None:
+                yield said
 
 
 @dataclass
@@ -85,25 +134,25 @@ class Chronology:
     """The level. Levels other than `detailed` do not favour newer texts."""
     _costs: dict[float, float] = field(default_factory=dict, init=False, repr=False)
     """Estimated tokens of all rows, by the number that was tried."""
-    _cuts: dict[tuple[int, int], str] = field(default_factory=dict, init=False, repr=False)
-    """The cut text of rows, by row and room."""
-    _parts: dict[tuple[int, int], _Parts] = field(default_factory=dict, init=False, repr=False)
-    """The deeds between two rows, by the indices of the first and last deed."""
+    _cuts: dict[tuple[int, int, bool], tuple[str, int]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    """The line of an item and its tokens, by index, room, and whether the line before asks."""
 
     def told(self, room: int) -> str:
         """Return the chronology in at most `room` tokens. Empty if nothing fits."""
         if self.notes.is_plain_talk:
             return self._talk.told(room)
-        if room < STUB or not self._rows:
+        if room < STUB or not (self._rows or self._deeds.rows):
             return ""
 
         best, low, high = "", 0.0, MOST
         target, number = float(room), self._number(room)
         for _ in range(TRIES):
-            text = "\n".join(self._lines(number))
-            taken = self.counter.composed(text)
+            lines = self._lines(number)
+            taken = self._tokens(lines)
             if taken <= room:
-                best, low = text, number
+                best, low = self._text(lines), number
             else:
                 high = number
             if 0 <= room - taken <= ENOUGH * room or low >= MOST or high <= LEAST:
@@ -126,8 +175,11 @@ class Chronology:
         return low
 
     def _cost(self, number: float) -> float:
+        """Estimate the tokens of all rows. Rows told from a larger number on take none."""
         total = 0.0
-        for weight, size, least, must, whole, stub in self._sizes:
+        for since, weight, size, least, must, whole, stub in self._sizes:
+            if since > number * NEARLY:
+                break
             room = number * weight
             if room >= whole:
                 total += size + LINE_TOKENS
@@ -139,15 +191,17 @@ class Chronology:
         """Give as many of the newest rows as possible a larger number: one number for all may leave
         room, as rows of one weight come in all at once.
         """
-        low, high = 0, len(self._rows)
+        small, large = self._lines(number), self._lines(larger * LARGER)
+        numbers, best = (number, larger * LARGER), None
+        low, high = 0, len(self._rows) + len(self._deeds.rows)
         while low < high:
             half = (low + high) // 2
-            fuller = "\n".join(self._lines(number, larger * LARGER, half))
-            if self.counter.composed(fuller) <= room:
-                text, high = fuller, half
+            fuller = self._mixed(small, large, numbers, half)
+            if self._tokens(fuller) <= room:
+                best, high = fuller, half
             else:
                 low = half + 1
-        return text
+        return text if best is None else self._text(best)
 
     @cached_property
     def _talk(self) -> Talk:
@@ -161,39 +215,54 @@ class Chronology:
             for x in self.notes.items.rows
             if self.first <= x.position < self.last or x.position in self.clipped
         )
-        return [x for x in rows if x.info and not self.seen.tells(x.text)]
+        shows = self.seen.shows
+        return [x for x in rows if x.info and not shows(probe_of(x))]
 
     @cached_property
-    def _rows(self) -> list[tuple[float, Item, Cuttable] | Deed]:
-        """The texts with their weights, and the deeds, in order."""
-        deeds = [x for x in self.notes.work.deeds if self.first <= x.position < self.last]
-        items = [(self._weight(x), x, cuttable(x, self.counter)) for x in self._items]
-        told = [row for row in items if row[0]]
-        rows: list[tuple[int, int, tuple[float, Item, Cuttable] | Deed]] = [
-            *((row[1].position, 0, row) for row in told),
-            *((deed.position, 1, deed) for deed in deeds if self._counts(deed.kind)),
-        ]
-        rows.sort(key=lambda row: row[:2])
-        return [row for *_, row in rows]
+    def _rows(self) -> list[tuple[float, Item, Sized]]:
+        """The texts with their weights, in order."""
+        rows = [(self._weight(x), x) for x in self._items]
+        return [(weight, x, sized(x, self.counter)) for weight, x in rows if weight]
 
     @cached_property
-    def _sizes(self) -> list[tuple[float, int, int, float, float, float]]:
-        """For each row: weight, tokens, tokens that must stay, their extra weight, the room from
-        which on it stays whole, and the least room.
+    def _deeds(self) -> DeedLines:
+        by = {kind: self._counts(kind) for kind in get_args(DeedKind)}
+        span = self.first, self.last
+        return DeedLines(self.notes.work, self.counter, span, by, self._freshness)
+
+    @cached_property
+    def _sinces(self) -> list[tuple[float, int]]:
+        """For each text the number from which on it is told, and its index, in ascending order."""
+        rows = enumerate(self._rows)
+        return sorted([(row.since(weight), i) for i, (weight, _, row) in rows])
+
+    @cached_property
+    def _sizes(self) -> list[tuple[float, float, int, int, float, float, float]]:
+        """For each row: the number from which on it is told, weight, tokens, tokens that must stay,
+        their extra weight, the room from which on it stays whole, and the least room.
         """
-        found = list[tuple[float, int, int, float, float, float]]()
-        for row in self._rows:
-            if isinstance(row, Deed):
-                weight = self._counts(row.kind) * self._freshness(row.position) / DEED_WHOLE
-                size = self.counter.text(row.what) + self.counter.text(row.came_to)
-                least, must, whole = 0, 0.0, 1.0
-            else:
-                weight, item, text = row
-                size, least, must = text.tokens, text.least, MUST * item.demands**2
-                whole = WHOLE if item.kind in PERSONS else 1.0
-            stub = WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
-            found.append((weight, size, least, must, whole * size, stub))
+        found = [(since, self._rows[i][0], *self._rows[i][2].sizes) for since, i in self._sinces]
+        for weight, size in self._deeds.weighed():
+            stub = stub_of(size)
+            found.append((stub / weight, weight, size, 0, 0.0, size, stub))
+        found.sort()
         return found
+
+    @cached_property
+    def _deeds_before(self) -> list[int]:
+        """For each text, how many deeds come before it."""
+        positions = self._deeds.positions
+        return [bisect_left(positions, item.position) for _, item, _ in self._rows]
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """The place of each text among all rows."""
+        return [i + deeds for i, deeds in enumerate(self._deeds_before)]
+
+    @cached_property
+    def _persons(self) -> list[bool]:
+        """Whether a text is told to be missing if it is left out."""
+        return [item.kind in ("request", "aside") for _, item, _ in self._rows]
 
     def _counts(self, kind: DeedKind) -> float:
         """Return the weight of a kind of deed. In a service, calls change what users own."""
@@ -203,77 +272,201 @@ class Chronology:
     def _weight(self, item: Item) -> float:
         fresh = max(self._freshness(item.position), item.demands)
         kind = "closing" if item is self._items[-1] and item.kind == "said" else item.kind
-        weight = self.weights.of(kind) * fresh * (1 + DEMANDED * item.demands)
-        if item.kind == "request" and not self.notes.is_code:
-            weight *= OUTSIDE_CODE
+        weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
         if kind in ("closing", "said") and self.weights.decided != 1:
             weight *= self.weights.decided if _decides(item.text) else 1.0
         marked = MARKED if item.position in self.notes.marked else 1.0
         power = PERSONS_POWER if item.kind in PERSONS else POWER
         return weight * marked * math.pow(item.info, power)
 
+    @cached_property
+    def _by_kind(self) -> dict[Kind, float]:
+        found: dict[Kind, float] = {kind: self.weights.of(kind) for kind in get_args(Kind)}
+        if not self.notes.is_code:
+            found["request"] *= OUTSIDE_CODE
+        return found
+
+    @cached_property
+    def _ages(self) -> tuple[int, float]:
+        """Where ages are counted from, and how fast newer texts lose their extra weight."""
+        end = min(self.last, self.notes.position)
+        return end, max(NEAR_FADE, (end - self.first) / 4)
+
     def _freshness(self, position: int) -> float:
         """Return the weight of a position by its age in messages."""
         if self.level != "detailed":
             return 1.0
-        end = min(self.last, self.notes.position)
-        age, fade = end - position, max(NEAR_FADE, (end - self.first) / 4)
-        return OLD + NEAR * math.exp(-age / fade) + NOW * math.exp(-age / NOW_FADE)
+        end, fade = self._ages
+        age = end - position
+        fresh = OLD + NEAR * math.exp(-age / fade)
+        return fresh + NOW * math.exp(-age / NOW_FADE) if age < FADED else fresh
 
-    def _lines(self, smaller: float, larger: float = 0.0, since: int = 1 << 60) -> Iterator[str]:
-        """Yield lines with `smaller` tokens per unit of weight; `larger` from row `since` on."""
-        done, before, left_out = list[tuple[int, float, Deed]](), "", 0
-        for place, (row, sizes) in enumerate(zip(self._rows, self._sizes, strict=True)):
-            number = smaller if place < since else larger
-            if isinstance(row, Deed):
-                done.append((place, number, row))
-                continue
-            weight, item, text = row
-            room, (size, least, must, _, stub) = number * weight, sizes[1:]
-            if room < stub and not (least and room * must >= least):
-                left_out += item.kind in ("request", "aside")
-                continue
-            yield from self._done(done)
-            done.clear()
-            whole = room >= WHOLE * size and (size < SHORT or item.kind in PERSONS)
-            key = place, size if whole else int(room)
-            if key not in self._cuts:
-                shown = text.within(key[1], short_id(item.message_id))
-                self._cuts[key] = marked(shown, item.before_ids)
-            before = _line(item, self._cuts[key], before)
-            yield before
-        yield from self._done(done)
-        if left_out:
-            yield f"[{left_out:,} messages of the user are left out]"
+    def _lines(self, number: float) -> _Lines:
+        """Return the lines with `number` tokens per unit of weight."""
+        lines, begin, before = _Lines(), 0, ""
+        for index in self._shown(number):
+            said = self._line(index, number, before)
+            did = self._deeds.line(begin, self._deeds_before[index], number)
+            lines.add(index, said, did)
+            begin, before = self._deeds_before[index], said[0]
+        lines.end(self._deeds.line(begin, len(self._deeds.rows), number))
+        return lines
 
-    def _done(self, deeds: Sequence[tuple[int, float, Deed]]) -> Iterator[str]:
-        """Yield one line on what was done, and how much more there is."""
-        if not deeds:
-            return
-        (first, number, _), (last, other, _) = deeds[0], deeds[-1]
-        if number != other:
-            parts, number = self._parts_of((n, deed) for _, n, deed in deeds), 1.0
-        else:
-            if (first, last) not in self._parts:
-                self._parts[first, last] = self._parts_of((1.0, deed) for *_, deed in deeds)
-            parts = self._parts[first, last]
+    def _shown(self, number: float) -> list[int]:
+        """Return the indices of the texts that are told, in order."""
+        found = list[int]()
+        for since, index in self._sinces:
+            if since > number * NEARLY:
+                break
+            weight, _, row = self._rows[index]
+            if row.is_told(number * weight):
+                found.append(index)
+        found.sort()
+        return found
+
+    def _line(self, index: int, number: float, before: str) -> tuple[str, int]:
+        """Return the line of an item and its tokens."""
+        weight, item, row = self._rows[index]
+        room, size = number * weight, row.sizes[0]
+        if room >= WHOLE * size and (size < SHORT or item.kind in PERSONS):
+            room = size
+        key = index, int(room), bool(item.before) and before.endswith(item.before)
+        if key not in self._cuts:
+            shown = row.text.within(key[1], short_id(item.message_id))
+            line = _line(item, marked(shown, item.before_ids), before)
+            self._cuts[key] = line, self.counter.composed(f"{line}\n")
+        return self._cuts[key]
+
+    def _mixed(
+        self, small: _Lines, large: _Lines, numbers: tuple[float, float], half: int
+    ) -> _Lines:
+        """Return the lines with the smaller number before row `half`, and the larger one after."""
+        first = bisect_left(self._places, half)
+        a, b = bisect_left(small.items, first), bisect_left(large.items, first)
+        mixed = _Lines()
+        mixed.items = small.items[:a] + large.items[b:]
+        mixed.said = small.said[:a] + large.said[b:]
+        begin = self._deeds_before[small.items[a - 1]] if a else 0
+        has_more = b < len(large.items)
+        end = self._deeds_before[large.items[b]] if has_more else len(self._deeds.rows)
+        did = self._deeds.mixed(begin, end, numbers, half - first)
+        mixed.did = [*small.did[:a], did[0], *large.did[b + 1 :]]
+        mixed.tokens = [*small.tokens[: 2 * a], did[1], *large.tokens[2 * b + 1 :]]
+        if has_more:  # its question may end the line before
+            said = self._line(large.items[b], numbers[1], small.said[a - 1] if a else "")
+            mixed.said[a], mixed.tokens[2 * a + 1] = said
+        return mixed
+
+    def _left_out(self, lines: _Lines) -> str:
+        """Return the line on the user's messages that are left out. Empty if there are none."""
+        gone = sum(self._persons) - sum(map(self._persons.__getitem__, lines.items))
+        return f"[{gone:,} messages of the user are left out]" if gone else ""
+
+    def _text(self, lines: _Lines) -> str:
+        return "\n".join(filter(None, (*lines.all(), self._left_out(lines))))
+
+    def _tokens(self, lines: _Lines) -> int:
+        """Count the text. Where each line is counted for itself, the sum is the count."""
+        count = self.counter.composed
+        if not isinstance(self.counter.estimator, CutsLines):
+            return count(self._text(lines))
+        if gone := self._left_out(lines):
+            return sum(lines.tokens) + count(gone)
+        last = lines.did[-1] or (lines.said[-1] if lines.said else "")
+        return sum(lines.tokens) - (count(f"{last}\n") - count(last) if last else 0)
+
+
+class DeedLines:
+    """Tells the deeds of a span, in a line between two texts."""
+
+    def __init__(
+        self,
+        work: WorkLog,
+        counter: TokenCounter,
+        span: tuple[int, int],
+        counts: Mapping[DeedKind, float],
+        fresh: Callable[[int], float],
+    ) -> None:
+        self._work, self._counter, self._counts, self._fresh = work, counter, counts, fresh
+        self._kinds = frozenset(kind for kind, by in counts.items() if by)
+        begin, end = (bisect_left(work.deeds, x, key=lambda deed: deed.position) for x in span)
+        rows = enumerate(work.deeds[begin:end], work.forgotten + begin)
+        places = [(place, deed) for place, deed in rows if deed.kind in self._kinds]
+        self._ids = [place for place, _ in places]
+        self.rows = [deed for _, deed in places]
+        """The deeds that count, in order."""
+        self.positions = [deed.position for deed in self.rows]
+        self._bounds: dict[tuple[int, int], tuple[Run, float]] = {}
+        self._lines: dict[str, int] = {}
+
+    def weighed(self) -> Iterator[tuple[float, int]]:
+        """Yield the weight and the tokens of each deed alone."""
+        count, fresh = self._counter.text, dict[int, float]()
+        for deed in self.rows:
+            at = deed.position
+            if at not in fresh:
+                fresh[at] = self._fresh(at)
+            weight = self._counts[deed.kind] * fresh[at] / DEED_WHOLE
+            yield weight, count(deed.what) + count(deed.came_to)
+
+    def line(self, begin: int, end: int, number: float) -> tuple[str, int]:
+        """Return the line on the deeds from `begin` to before `end`, and its tokens."""
+        if begin >= end:
+            return NO_LINE
+        run, most = self._bound(begin, end)
+        if number * most * NEARLY < 1.0:
+            return NO_LINE
+        return self._told([(k, x, n, number * self._fresh(at)) for k, x, n, at in run.parts])
+
+    def mixed(
+        self, begin: int, end: int, numbers: tuple[float, float], half: int
+    ) -> tuple[str, int]:
+        """Return the line with the smaller number before deed `half`, and the larger one after."""
+        if not begin < half < end:
+            return self.line(begin, end, numbers[half <= begin])
+        weights = [
+            numbers[place >= half] * self._fresh(self.positions[place])
+            for place in range(begin, end)
+        ]
+        parts = _joined(zip(self.rows[begin:end], weights, strict=True))
+        return self._told([(k, x, self._counter.text(x), most) for k, x, most in parts])
+
+    def _bound(self, begin: int, end: int) -> tuple[Run, float]:
+        """Return the run of these deeds, and the most weight that a token of it has."""
+        if (begin, end) not in self._bounds:
+            run = self._run(begin, end)
+            most = max(self._counts[kind] * best for kind, best in run.best)
+            self._bounds[begin, end] = run, most * self._fresh(self.positions[end - 1])
+        return self._bounds[begin, end]
+
+    def _run(self, begin: int, end: int) -> Run:
+        runs = self._work.runs
+        key = self._counter, self._ids[begin], self._ids[end - 1], self._kinds
+        if key not in runs:
+            if len(runs) >= MOST_RUNS:
+                runs.clear()
+            runs[key] = _run_of(self.rows[begin:end], self._counter)
+        return runs[key]
+
+    def _told(self, parts: Sequence[tuple[DeedKind, str, int, float]]) -> tuple[str, int]:
+        """Return the line on parts with kind, words, tokens and weight by age times the number."""
         told, looks = list[str](), 0
-        looked = self.weights.looked * math.sqrt(sum(kind == "looked" for kind, *_ in parts))
-        for kind, text, most, size in reversed(parts):  # the newest look-ups first
+        looked = self._counts["looked"] * math.sqrt(sum(kind == "looked" for kind, *_ in parts))
+        for kind, text, size, most in reversed(parts):  # the newest look-ups first
             if kind == "looked":
                 looks += 1
-                fits = looks <= MOST_LOOKS and looked * (number * most) >= looks * size
+                fits = looks <= MOST_LOOKS and looked * most >= looks * size
             else:
-                fits = number * most * self._counts(kind) >= DEED_WHOLE * size
+                fits = most * self._counts[kind] >= DEED_WHOLE * size
             if fits:
                 told.append(text)
-        if told:
-            more = len(parts) - len(told)
-            yield f"  Did: {' · '.join(reversed(told))}{f' · {more} more' if more else ''}"
-
-    def _parts_of(self, deeds: Iterable[tuple[float, Deed]]) -> _Parts:
-        rows = [(deed, number * self._freshness(deed.position)) for number, deed in deeds]
-        return [(*part, self.counter.text(part[1])) for part in _parts_of(rows)]
+        if not told:
+            return NO_LINE
+        more = len(parts) - len(told)
+        line = f"  Did: {' · '.join(reversed(told))}{f' · {more} more' if more else ''}"
+        if line not in self._lines:
+            self._lines[line] = self._counter.composed(f"{line}\n")
+        return line, self._lines[line]
 
 
 def _line(item: Item, shown: str, before: str) -> str:
@@ -294,8 +487,25 @@ def _decides(text: str) -> bool:
     return any(topic_of(line) == "decisions" for line in lines_of(text))
 
 
-def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str, float]]:
-    """Join deeds: checks with first and last outcome, files with how often they were written."""
+def _run_of(deeds: Sequence[Deed], counter: TokenCounter) -> Run:
+    parts = [
+        (kind, text, counter.text(text), int(at))
+        for kind, text, at in _joined((deed, deed.position) for deed in deeds)
+    ]
+    looks = [size for kind, _, size, _ in reversed(parts) if kind == "looked"]
+    best = {kind: 1 / (DEED_WHOLE * max(1, size)) for kind, _, size, _ in parts}
+    for kind, _, size, _ in parts:
+        best[kind] = max(best[kind], 1 / (DEED_WHOLE * max(1, size)))
+    if looks:
+        rank = enumerate(looks[:MOST_LOOKS], 1)
+        best["looked"] = math.sqrt(len(looks)) * max(1 / (n * max(1, size)) for n, size in rank)
+    return Run(parts, [*best.items()])
+
+
+def _joined(deeds: Iterable[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str, float]]:
+    """Join deeds: checks with first and last outcome, files with how often they were written. Each
+    part has the largest number of its deeds.
+    """
     checks, files = dict[str, list[str]](), dict[str, list[str]]()
     told = dict[tuple[DeedKind, str], float]()
     for deed, number in deeds:
@@ -331,4 +541,4 @@ def count_ahead(notes: Notes, counter: TokenCounter, since: int) -> None:
     for item in reversed(notes.items.rows):
         if item.position < since:
             break
-        _ = cuttable(item, counter).least
+        sized(item, counter)

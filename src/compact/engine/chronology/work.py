@@ -101,6 +101,15 @@ class Deed(NamedTuple):
     """The result, as printed."""
 
 
+class Run(NamedTuple):
+    """The deeds between two texts, joined."""
+
+    parts: list[tuple[Kind, str, int, int]]
+    """Kind, words, tokens, and position of the newest deed."""
+    best: list[tuple[Kind, float]]
+    """How much of the weight of each kind a token has at most, without regard to age."""
+
+
 class Check(NamedTuple):
     """The last run of a check."""
 
@@ -135,6 +144,10 @@ class WorkLog:
 
     deeds: list[Deed] = field(default_factory=list)
     """Deeds in the order of their results."""
+    forgotten: int = 0
+    """How many deeds before them were forgotten."""
+    runs: dict[tuple[object, int, int, frozenset[Kind]], Run] = field(default_factory=dict)
+    """Joined deeds, by counter, first and last deed and kinds, for the next chronologies."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
     """The newest task list of a tool: each task's words, and whether it is done."""
     doing: str = ""
@@ -359,6 +372,7 @@ class WorkLog:
 
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
+        self.forgotten += max(0, len(self.deeds) - MOST_DEEDS)
         del self.deeds[:-MOST_DEEDS]
         self.stale = set(sorted(self.stale)[-MOST_KEPT:])
         for files in (self.unchecked, self.uncommitted, self.files, self.read, self._read):
