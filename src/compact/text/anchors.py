@@ -12,8 +12,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from heapq import heapify, heappop, heappush, heapreplace
 from importlib.resources import files
 from itertools import islice
 from typing import Literal, NamedTuple, cast
@@ -234,7 +235,7 @@ def keys_of(arguments: str) -> tuple[str, ...]:
 class Use:
     """Records how one anchor was used."""
 
-    __slots__ = ("edits", "kind", "own", "position", "times")
+    __slots__ = ("edits", "kind", "odds", "own", "position", "ranked_at", "times")
 
     def __init__(self, kind: AnchorKind) -> None:
         self.kind = kind
@@ -242,6 +243,8 @@ class Use:
         self.position = -1  # position of the last message that uses the anchor
         self.own = -1  # position of the last use outside tool results
         self.edits = 0
+        self.odds = 0.0  # log odds when the anchor was last ranked: later, they are smaller
+        self.ranked_at = -1
 
 
 _WEIGHTS: Mapping[str, float] = json.loads(
@@ -249,6 +252,12 @@ _WEIGHTS: Mapping[str, float] = json.loads(
 )
 """Feature of a name → what it adds to the log odds that one of the next sixty messages uses the
 name. Fitted by `python -m evals names` on the development sessions."""
+
+_TIMES, _AGE, _EDITS, _OWN, _ONLY_IN_RESULTS = map(
+    _WEIGHTS.__getitem__, ("times", "age", "edits", "own_age", "only_in_results")
+)
+MOST_OUTDATED = 1_000
+"""How many outdated entries the ranking may hold besides one for each anchor."""
 
 
 class Ledger:
@@ -260,12 +269,16 @@ class Ledger:
 
     def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
+        self._heap: list[tuple[float, str]] = []  # the odds when last ranked, with minus; and text
+        self._changed: set[str] = set()  # anchors used since they were last ranked
+        self._taken: list[tuple[float, str]] = []  # to be put back
 
     def edited(self, text: str) -> None:
         """Record that a file was written. `text` holds the names of the file."""
         for anchor in find_all(text):
             if anchor.kind in ("path", "file") and anchor.text in self.uses:
                 self.uses[anchor.text].edits += 1
+                self._changed.add(anchor.text)
 
     def note(self, text: str, origin: Origin, position: int) -> None:
         """Record the anchors of a text in the message at `position`."""
@@ -284,6 +297,7 @@ class Ledger:
             use.position = position
             if origin != "result":
                 use.own = position
+            self._changed.add(name)
 
     def forget(self, text: str, kept: str) -> None:
         """Remove one use of each anchor of `text` that does not occur in `kept`.
@@ -294,6 +308,7 @@ class Ledger:
             use = self.uses.get(name)
             if use is not None and name not in kept:
                 use.times -= 1
+                self._changed.add(name)
                 if use.times < 1:
                     del self.uses[name]
 
@@ -303,27 +318,53 @@ class Ledger:
         The odds say how likely an anchor is needed after the message at `position`. Anchors with
         equal odds are sorted by text, so the order is deterministic.
         """
-        log, get = math.log1p, _WEIGHTS.__getitem__
-        features = ("times", "age", "edits", "own_age", "only_in_results")
-        times, age, edits, own, results = map(get, features)
-        rows = list[tuple[float, str]]()
-        for text, use in self.uses.items():
-            since = log(position - use.position)
-            score = _WEIGHTS.get(use.kind, 0.0) + times * log(use.times)
-            score += age * since + (edits * log(use.edits) if use.edits else 0.0)
-            if use.own < 0:
-                score += results
+        best = islice(self.likeliest(position), most)
+        return [(text, self.uses[text], odds) for text, odds in best]
+
+    def likeliest(self, position: int) -> Iterator[tuple[str, float]]:
+        """Yield anchors with their odds, as `ranked` does. Only the anchors that may come next are
+        rated: without a new use, the odds of an anchor only fall. A new call ends this one.
+        """
+        heap, uses = self._heap, self.uses
+        for entry in self._taken:
+            heappush(heap, entry)
+        self._taken = taken = []
+        if len(heap) + len(self._changed) > 2 * len(uses) + MOST_OUTDATED:
+            heap[:] = [(-use.odds, text) for text, use in uses.items() if text not in self._changed]
+            heapify(heap)
+        for text in self._changed.intersection(uses):
+            heappush(heap, (-_rate(uses[text], position), text))
+        self._changed.clear()
+        while heap:
+            odds, text = heap[0]
+            use = uses.get(text)
+            if use is None or use.odds != -odds or taken[-1:] == [(odds, text)]:
+                heappop(heap)  # outdated, or entered twice
+            elif use.ranked_at != position:
+                heapreplace(heap, (-_rate(use, position), text))
             else:
-                score += own * (since if use.own == use.position else log(position - use.own))
-            rows.append((-score, text))
-        rows.sort()
-        return [(text, self.uses[text], math.exp(-score)) for score, text in rows[:most]]
+                taken.append(heappop(heap))
+                yield text, math.exp(-odds)
 
     def trim(self, position: int, most: int) -> None:
         """Keep about the `most` likeliest anchors and drop the rest, to bound memory."""
         # Allow a quarter more: to rank all anchors after every message would take longer.
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
+            self._heap, self._taken, self._changed = [], [], set(self.uses)
+
+
+def _rate(use: Use, position: int) -> float:
+    """Return the log odds that an anchor is needed after the message at `position`."""
+    since = math.log1p(position - use.position)
+    odds = _WEIGHTS.get(use.kind, 0.0) + _TIMES * math.log1p(use.times)
+    odds += _AGE * since + (_EDITS * math.log1p(use.edits) if use.edits else 0.0)
+    if use.own < 0:
+        odds += _ONLY_IN_RESULTS
+    else:
+        odds += _OWN * (since if use.own == use.position else math.log1p(position - use.own))
+    use.odds, use.ranked_at = odds, position
+    return odds
 
 
 def texts_of(anchors: Iterable[Anchor]) -> set[str]:

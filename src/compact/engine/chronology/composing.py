@@ -36,7 +36,6 @@ from compact.engine.visible import NOTHING, VisibleText
 from compact.messages.cached import cached_property
 from compact.messages.checkpoints import Level
 from compact.messages.messages import short_id
-from compact.messages.protocols import CutsLines
 from compact.messages.tokens import TokenCounter
 from compact.text.modes import PLAIN, KindWeights
 from compact.text.sentences import lines_of, topic_of
@@ -48,9 +47,6 @@ only estimated."""
 LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
 """About how many tokens a line adds to its words; smallest ratio between two numbers that are
 tried; and the share of the room that may be left."""
-POWER, PERSONS_POWER = 0.6, 1.0
-"""Exponent of a text's information in its weight: twice as much is not worth twice as much. It is
-for the user's words, all of which may have to be followed."""
 OLD, NEAR, NOW = 0.35, 0.65, 0.8
 """Weight of a text of any age, and the weights that newer and the newest texts get in addition."""
 NOW_FADE, NEAR_FADE = 12, 30
@@ -210,13 +206,13 @@ class Chronology:
     @cached_property
     def _items(self) -> list[Item]:
         """The items of the span that the reader does not see elsewhere."""
-        rows = (
-            x
-            for x in self.notes.items.rows
-            if self.first <= x.position < self.last or x.position in self.clipped
-        )
+        rows, span = self.notes.items.rows, (self.first, self.last)
+        first, last = (bisect_left(rows, x, key=lambda row: row.position) for x in span)
+        before, after = rows[:first] if self.clipped else [], rows[last:]
+        clipped = [[x for x in some if x.position in self.clipped] for some in (before, after)]
         shows = self.seen.shows
-        return [x for x in rows if x.info and not shows(probe_of(x))]
+        found = (*clipped[0], *rows[first:last], *clipped[1])
+        return [x for x in found if x.info and not shows(probe_of(x))]
 
     @cached_property
     def _rows(self) -> list[tuple[float, Item, Sized]]:
@@ -264,6 +260,10 @@ class Chronology:
         """Whether a text is told to be missing if it is left out."""
         return [item.kind in ("request", "aside") for _, item, _ in self._rows]
 
+    @cached_property
+    def _most_left_out(self) -> int:
+        return sum(self._persons)
+
     def _counts(self, kind: DeedKind) -> float:
         """Return the weight of a kind of deed. In a service, calls change what users own."""
         by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
@@ -276,8 +276,7 @@ class Chronology:
         if kind in ("closing", "said") and self.weights.decided != 1:
             weight *= self.weights.decided if _decides(item.text) else 1.0
         marked = MARKED if item.position in self.notes.marked else 1.0
-        power = PERSONS_POWER if item.kind in PERSONS else POWER
-        return weight * marked * math.pow(item.info, power)
+        return weight * marked * item.worth
 
     @cached_property
     def _by_kind(self) -> dict[Kind, float]:
@@ -359,7 +358,7 @@ class Chronology:
 
     def _left_out(self, lines: _Lines) -> str:
         """Return the line on the user's messages that are left out. Empty if there are none."""
-        gone = sum(self._persons) - sum(map(self._persons.__getitem__, lines.items))
+        gone = self._most_left_out - sum(map(self._persons.__getitem__, lines.items))
         return f"[{gone:,} messages of the user are left out]" if gone else ""
 
     def _text(self, lines: _Lines) -> str:
@@ -368,7 +367,7 @@ class Chronology:
     def _tokens(self, lines: _Lines) -> int:
         """Count the text. Where each line is counted for itself, the sum is the count."""
         count = self.counter.composed
-        if not isinstance(self.counter.estimator, CutsLines):
+        if self.counter.lines is None:
             return count(self._text(lines))
         if gone := self._left_out(lines):
             return sum(lines.tokens) + count(gone)
@@ -401,13 +400,11 @@ class DeedLines:
 
     def weighed(self) -> Iterator[tuple[float, int]]:
         """Yield the weight and the tokens of each deed alone."""
-        count, fresh = self._counter.text, dict[int, float]()
-        for deed in self.rows:
-            at = deed.position
-            if at not in fresh:
-                fresh[at] = self._fresh(at)
-            weight = self._counts[deed.kind] * fresh[at] / DEED_WHOLE
-            yield weight, count(deed.what) + count(deed.came_to)
+        sizes, forgotten = self._work.sizes(self._counter), self._work.forgotten
+        fresh = {at: self._fresh(at) for at in dict.fromkeys(self.positions)}
+        for place, deed in zip(self._ids, self.rows, strict=True):
+            weight = self._counts[deed.kind] * fresh[deed.position] / DEED_WHOLE
+            yield weight, sizes[place - forgotten]
 
     def line(self, begin: int, end: int, number: float) -> tuple[str, int]:
         """Return the line on the deeds from `begin` to before `end`, and its tokens."""

@@ -6,6 +6,7 @@ information (`info`) is estimated from its distinct words, names and numbers.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ SHORT, STUB, WHOLE = 40, 18, 0.55
 share of its tokens from which on a short text, or the user's, stays whole."""
 MUST = 60.0
 """Extra weight of the sentences of the clearest demand that must stay."""
+POWER, PERSONS_POWER = 0.6, 1.0
+"""Exponent of a text's information in its worth: twice as much is not worth twice as much. It is
+for the user's words, all of which may have to be followed."""
 MUST_STAY = 0.4
 """A demand at least this clear (0 to 1) stays when other sentences are cut."""
 PERSONS: frozenset[Kind] = frozenset(("host", "request", "aside"))
@@ -110,6 +114,8 @@ class Item:
     is_refusal: bool = False
     info: float = 0.0
     """An estimate of the information: distinct words, names and numbers."""
+    worth: float = 0.0
+    """How much the information counts."""
     text_cut: Sized | None = field(default=None, repr=False, compare=False)
     """The text as it may be cut, with its sizes; set when its tokens are first counted."""
     probe: tuple[str, frozenset[str]] | None = field(default=None, repr=False, compare=False)
@@ -264,6 +270,7 @@ class Items:
 def _weigh(item: Item) -> None:
     item.text_cut = item.spoken = item.probe = None
     item.info = max(info_of(item.text), float(bool(item.before)))
+    item.worth = math.pow(item.info, PERSONS_POWER if item.kind in PERSONS else POWER)
     if item.kind in PERSONS:
         item.demands = max(map(demand_of, sentences_in(item.text)), default=0.0)
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from compact.engine.chronology.cutting import gist
 from compact.messages.arguments import leaves, read_json
 from compact.messages.messages import ToolCall, ToolResult
+from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
 from compact.text import anchors
 from compact.text.commands import program_of, steps_of
@@ -146,6 +147,8 @@ class WorkLog:
     """Deeds in the order of their results."""
     forgotten: int = 0
     """How many deeds before them were forgotten."""
+    _sizes: list[int] = field(default_factory=list, repr=False)
+    _counter: TokenCounter | None = field(default=None, repr=False)
     runs: dict[tuple[object, int, int, frozenset[Kind]], Run] = field(default_factory=dict)
     """Joined deeds, by counter, first and last deed and kinds, for the next chronologies."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
@@ -370,10 +373,18 @@ class WorkLog:
         rows = [*self.tasks, *self.tracked.values()]
         return list(dict.fromkeys(words for words, done in rows if not done))
 
+    def sizes(self, counter: TokenCounter) -> list[int]:
+        """Return the tokens of each deed. Each deed is counted once."""
+        if self._counter is not counter:
+            self._counter, self._sizes = counter, []
+        new = self.deeds[len(self._sizes) :]
+        self._sizes += [counter.text(deed.what) + counter.text(deed.came_to) for deed in new]
+        return self._sizes
+
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
         self.forgotten += max(0, len(self.deeds) - MOST_DEEDS)
-        del self.deeds[:-MOST_DEEDS]
+        del self._sizes[: max(0, len(self.deeds) - MOST_DEEDS)], self.deeds[:-MOST_DEEDS]
         self.stale = set(sorted(self.stale)[-MOST_KEPT:])
         for files in (self.unchecked, self.uncommitted, self.files, self.read, self._read):
             while len(files) > MOST_KEPT:
