@@ -328,7 +328,7 @@ class Ledger:
         heap, uses = self._heap, self.uses
         for entry in self._taken:
             heappush(heap, entry)
-        self._taken = taken = []
+        taken = self._taken = list[tuple[float, str]]()
         if len(heap) + len(self._changed) > 2 * len(uses) + MOST_OUTDATED:
             heap[:] = [(-use.odds, text) for text, use in uses.items() if text not in self._changed]
             heapify(heap)

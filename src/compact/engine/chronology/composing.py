@@ -12,21 +12,18 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop
 from itertools import zip_longest
 from typing import get_args
 
+from compact.engine.chronology.cutting import SHORT, STUB, WHOLE
 from compact.engine.chronology.items import (
     PERSONS,
-    SHORT,
-    STUB,
-    WHOLE,
     Item,
     Kind,
-    Sized,
     marked,
     probe_of,
     sized,
-    stub_of,
 )
 from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.talk import Talk
@@ -80,6 +77,11 @@ MOST_RUNS = 2_000
 """How many joined runs of deeds are kept. With more, all are forgotten."""
 
 
+_Row = tuple[float, float, int, int, float, float, float]
+"""From which number on a row is told, its weight, tokens, tokens that must stay, their extra
+weight, the room from which on it stays whole, and the least room."""
+
+
 class _Lines:
     """The lines that a number gives: items, what was done before each, and after the last one."""
 
@@ -128,8 +130,14 @@ class Chronology:
     weights: KindWeights = PLAIN
     level: Level = "detailed"
     """The level. Levels other than `detailed` do not favour newer texts."""
-    _costs: dict[float, float] = field(default_factory=dict, init=False, repr=False)
-    """Estimated tokens of all rows, by the number that was tried."""
+    _costs: dict[float, tuple[float, bool]] = field(default_factory=dict, init=False, repr=False)
+    """Estimated tokens of all rows by the number that was tried, and whether they are complete."""
+    _found: list[_Row] = field(default_factory=list, init=False, repr=False)
+    """The rows found so far, those first that are told from a small number on."""
+    _texts: list[tuple[float, int]] = field(default_factory=list, init=False, repr=False)
+    """The items among them: from which number on they are told, and their index."""
+    _news: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
+    """Whether the reader does not see an item elsewhere, by index."""
     _cuts: dict[tuple[int, int, bool], tuple[str, int]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -139,7 +147,7 @@ class Chronology:
         """Return the chronology in at most `room` tokens. Empty if nothing fits."""
         if self.notes.is_plain_talk:
             return self._talk.told(room)
-        if room < STUB or not (self._rows or self._deeds.rows):
+        if room < STUB:
             return ""
 
         best, low, high = "", 0.0, MOST
@@ -165,17 +173,29 @@ class Chronology:
         low, high = LEAST, MOST
         for _ in range(STEPS):
             middle = math.sqrt(low * high)
-            if middle not in self._costs:  # all targets share the first steps
-                self._costs[middle] = self._cost(middle)
-            low, high = (middle, high) if self._costs[middle] <= target else (low, middle)
+            is_more = self._takes_more(middle, target)
+            low, high = (low, middle) if is_more else (middle, high)
         return low
 
-    def _cost(self, number: float) -> float:
-        """Estimate the tokens of all rows. Rows told from a larger number on take none."""
-        total = 0.0
-        for since, weight, size, least, must, whole, stub in self._sizes:
+    def _takes_more(self, number: float, target: float) -> bool:
+        """Whether the rows take more than the target. All targets share the first numbers."""
+        total, is_complete = self._costs.get(number, (0.0, False))
+        if total <= target and not is_complete:
+            limit = 2 * target
+            total = self._cost(number, limit)
+            self._costs[number] = total, total <= limit
+        return total > target
+
+    def _cost(self, number: float, limit: float) -> float:
+        """Estimate the tokens of all rows, up to a limit. Rows told from a larger number on take
+        none, and are not looked at.
+        """
+        total, place = 0.0, 0
+        while total <= limit and (place < len(self._found) or self._find(number)):
+            since, weight, size, least, must, whole, stub = self._found[place]
             if since > number * NEARLY:
                 break
+            place += 1
             room = number * weight
             if room >= whole:
                 total += size + LINE_TOKENS
@@ -183,13 +203,29 @@ class Chronology:
                 total += max(room, least) + LINE_TOKENS
         return total
 
+    def _find(self, number: float) -> bool:
+        """Find the next row that is told with this number, unless the reader sees its text."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= number * NEARLY:
+            since, index = heappop(waiting)
+            if index < 0:
+                weight, size, stub = self._deeds.weighed(~index)
+                self._found.append((since, weight, size, 0, 0.0, size, stub))
+                return True
+            if self._is_new(index):
+                sizes = sized(self._span[index], self.counter).sizes
+                self._found.append((since, self._weights[index], *sizes))
+                self._texts.append((since, index))
+                return True
+        return False
+
     def _fuller(self, text: str, number: float, larger: float, room: int) -> str:
         """Give as many of the newest rows as possible a larger number: one number for all may leave
         room, as rows of one weight come in all at once.
         """
         small, large = self._lines(number), self._lines(larger * LARGER)
         numbers, best = (number, larger * LARGER), None
-        low, high = 0, len(self._rows) + len(self._deeds.rows)
+        low, high = 0, len(self._span) + len(self._deeds.rows)
         while low < high:
             half = (low + high) // 2
             fuller = self._mixed(small, large, numbers, half)
@@ -206,19 +242,37 @@ class Chronology:
     @cached_property
     def _items(self) -> list[Item]:
         """The items of the span that the reader does not see elsewhere."""
+        return [x for i, x in enumerate(self._span) if self._is_new(i)]
+
+    @cached_property
+    def _span(self) -> list[Item]:
+        """The items of the span."""
         rows, span = self.notes.items.rows, (self.first, self.last)
         first, last = (bisect_left(rows, x, key=lambda row: row.position) for x in span)
         before, after = rows[:first] if self.clipped else [], rows[last:]
         clipped = [[x for x in some if x.position in self.clipped] for some in (before, after)]
-        shows = self.seen.shows
-        found = (*clipped[0], *rows[first:last], *clipped[1])
-        return [x for x in found if x.info and not shows(probe_of(x))]
+        return [x for x in (*clipped[0], *rows[first:last], *clipped[1]) if x.info]
+
+    def _is_new(self, index: int) -> bool:
+        if index not in self._news:
+            self._news[index] = not self.seen.shows(probe_of(self._span[index]))
+        return self._news[index]
 
     @cached_property
-    def _rows(self) -> list[tuple[float, Item, Sized]]:
-        """The texts with their weights, in order."""
-        rows = [(self._weight(x), x) for x in self._items]
-        return [(weight, x, sized(x, self.counter)) for weight, x in rows if weight]
+    def _weights(self) -> list[float]:
+        """The weight of each text."""
+        rows = range(len(self._span))
+        last = next((i for i in reversed(rows) if self._is_new(i)), -1)
+        return [self._weight(x, is_last=i == last) for i, x in enumerate(self._span)]
+
+    @cached_property
+    def _waiting(self) -> list[tuple[float, int]]:
+        """A heap: from which number on a row is told, and its index; inverted for deeds."""
+        rows, count = enumerate(zip(self._weights, self._span, strict=True)), self.counter
+        found = [(sized(x, count).since(weight), i) for i, (weight, x) in rows if weight]
+        found += [(since, ~i) for i, since in enumerate(self._deeds.sinces())]
+        heapify(found)
+        return found
 
     @cached_property
     def _deeds(self) -> DeedLines:
@@ -227,28 +281,10 @@ class Chronology:
         return DeedLines(self.notes.work, self.counter, span, by, self._freshness)
 
     @cached_property
-    def _sinces(self) -> list[tuple[float, int]]:
-        """For each text the number from which on it is told, and its index, in ascending order."""
-        rows = enumerate(self._rows)
-        return sorted([(row.since(weight), i) for i, (weight, _, row) in rows])
-
-    @cached_property
-    def _sizes(self) -> list[tuple[float, float, int, int, float, float, float]]:
-        """For each row: the number from which on it is told, weight, tokens, tokens that must stay,
-        their extra weight, the room from which on it stays whole, and the least room.
-        """
-        found = [(since, self._rows[i][0], *self._rows[i][2].sizes) for since, i in self._sinces]
-        for weight, size in self._deeds.weighed():
-            stub = stub_of(size)
-            found.append((stub / weight, weight, size, 0, 0.0, size, stub))
-        found.sort()
-        return found
-
-    @cached_property
     def _deeds_before(self) -> list[int]:
         """For each text, how many deeds come before it."""
         positions = self._deeds.positions
-        return [bisect_left(positions, item.position) for _, item, _ in self._rows]
+        return [bisect_left(positions, item.position) for item in self._span]
 
     @cached_property
     def _places(self) -> list[int]:
@@ -256,22 +292,19 @@ class Chronology:
         return [i + deeds for i, deeds in enumerate(self._deeds_before)]
 
     @cached_property
-    def _persons(self) -> list[bool]:
-        """Whether a text is told to be missing if it is left out."""
-        return [item.kind in ("request", "aside") for _, item, _ in self._rows]
-
-    @cached_property
-    def _most_left_out(self) -> int:
-        return sum(self._persons)
+    def _persons(self) -> frozenset[int]:
+        """The indices of the user's messages, which are told to be missing if left out."""
+        rows = enumerate(self._span)
+        return frozenset(i for i, x in rows if x.kind in ("request", "aside") and self._is_new(i))
 
     def _counts(self, kind: DeedKind) -> float:
         """Return the weight of a kind of deed. In a service, calls change what users own."""
         by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
         return by * self.weights.of(kind)
 
-    def _weight(self, item: Item) -> float:
+    def _weight(self, item: Item, *, is_last: bool) -> float:
         fresh = max(self._freshness(item.position), item.demands)
-        kind = "closing" if item is self._items[-1] and item.kind == "said" else item.kind
+        kind = "closing" if is_last and item.kind == "said" else item.kind
         weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
         if kind in ("closing", "said") and self.weights.decided != 1:
             weight *= self.weights.decided if _decides(item.text) else 1.0
@@ -313,20 +346,22 @@ class Chronology:
 
     def _shown(self, number: float) -> list[int]:
         """Return the indices of the texts that are told, in order."""
+        while self._find(number):
+            pass
         found = list[int]()
-        for since, index in self._sinces:
+        for since, index in self._texts:
             if since > number * NEARLY:
                 break
-            weight, _, row = self._rows[index]
-            if row.is_told(number * weight):
+            if sized(self._span[index], self.counter).is_told(number * self._weights[index]):
                 found.append(index)
         found.sort()
         return found
 
     def _line(self, index: int, number: float, before: str) -> tuple[str, int]:
         """Return the line of an item and its tokens."""
-        weight, item, row = self._rows[index]
-        room, size = number * weight, row.sizes[0]
+        item = self._span[index]
+        row, room = sized(item, self.counter), number * self._weights[index]
+        size = row.sizes[0]
         if room >= WHOLE * size and (size < SHORT or item.kind in PERSONS):
             room = size
         key = index, int(room), bool(item.before) and before.endswith(item.before)
@@ -358,7 +393,7 @@ class Chronology:
 
     def _left_out(self, lines: _Lines) -> str:
         """Return the line on the user's messages that are left out. Empty if there are none."""
-        gone = self._most_left_out - sum(map(self._persons.__getitem__, lines.items))
+        gone = len(self._persons) - len(self._persons.intersection(lines.items))
         return f"[{gone:,} messages of the user are left out]" if gone else ""
 
     def _text(self, lines: _Lines) -> str:
@@ -389,22 +424,30 @@ class DeedLines:
         self._work, self._counter, self._counts, self._fresh = work, counter, counts, fresh
         self._kinds = frozenset(kind for kind, by in counts.items() if by)
         begin, end = (bisect_left(work.deeds, x, key=lambda deed: deed.position) for x in span)
-        rows = enumerate(work.deeds[begin:end], work.forgotten + begin)
-        places = [(place, deed) for place, deed in rows if deed.kind in self._kinds]
-        self._ids = [place for place, _ in places]
-        self.rows = [deed for _, deed in places]
+        places: Sequence[int] = range(begin, end)
+        if len(self._kinds) < len(counts):
+            places = [i for i in places if work.deeds[i].kind in self._kinds]
+        self._sized = work.sized(counter, places)
+        self._ids = places
+        self.rows = [work.deeds[i] for i in places]
         """The deeds that count, in order."""
         self.positions = [deed.position for deed in self.rows]
         self._bounds: dict[tuple[int, int], tuple[Run, float]] = {}
         self._lines: dict[str, int] = {}
 
-    def weighed(self) -> Iterator[tuple[float, int]]:
-        """Yield the weight and the tokens of each deed alone."""
-        sizes, forgotten = self._work.sizes(self._counter), self._work.forgotten
+    def sinces(self) -> list[float]:
+        """Return for each deed the number from which on it would be told alone."""
         fresh = {at: self._fresh(at) for at in dict.fromkeys(self.positions)}
-        for place, deed in zip(self._ids, self.rows, strict=True):
-            weight = self._counts[deed.kind] * fresh[deed.position] / DEED_WHOLE
-            yield weight, sizes[place - forgotten]
+        per = {kind: DEED_WHOLE / by for kind, by in self._counts.items() if by}
+        rows = zip(self._sized, self.rows, strict=True)
+        return [stub * per[deed.kind] / fresh[deed.position] for (_, stub), deed in rows]
+
+    def weighed(self, place: int) -> tuple[float, int, float]:
+        """Return the weight of a deed, its tokens and its least room."""
+        deed = self.rows[place]
+        return self._counts[deed.kind] * self._fresh(deed.position) / DEED_WHOLE, *self._sized[
+            place
+        ]
 
     def line(self, begin: int, end: int, number: float) -> tuple[str, int]:
         """Return the line on the deeds from `begin` to before `end`, and its tokens."""
@@ -421,6 +464,8 @@ class DeedLines:
         """Return the line with the smaller number before deed `half`, and the larger one after."""
         if not begin < half < end:
             return self.line(begin, end, numbers[half <= begin])
+        if max(numbers) * self._bound(begin, end)[1] * NEARLY < 1.0:
+            return NO_LINE
         weights = [
             numbers[place >= half] * self._fresh(self.positions[place])
             for place in range(begin, end)
@@ -438,7 +483,8 @@ class DeedLines:
 
     def _run(self, begin: int, end: int) -> Run:
         runs = self._work.runs
-        key = self._counter, self._ids[begin], self._ids[end - 1], self._kinds
+        first, last = (self._work.forgotten + self._ids[place] for place in (begin, end - 1))
+        key = self._counter, first, last, self._kinds
         if key not in runs:
             if len(runs) >= MOST_RUNS:
                 runs.clear()

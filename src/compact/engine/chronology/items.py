@@ -17,10 +17,12 @@ from compact.engine.chronology.cutting import (
     ANNOUNCED,
     BLANK,
     UNIT,
+    WHOLE,
     WORD,
     Cuttable,
     info_of,
     squeezed,
+    stub_of,
 )
 from compact.engine.visible import probed
 from compact.messages.checkpoints import REFERENCE_LINE
@@ -38,9 +40,6 @@ Kind = Literal["host", "request", "pasted", "aside", "closing", "said", "earlier
 user pasted; `aside`: what the user says inside tool results; `closing`: the assistant's last words
 before the user speaks; `said`: its other words; `earlier`: from an earlier checkpoint."""
 
-SHORT, STUB, WHOLE = 40, 18, 0.55
-"""A text below this many tokens stays whole or is left out; fewest tokens of a cut text; and the
-share of its tokens from which on a short text, or the user's, stays whole."""
 MUST = 60.0
 """Extra weight of the sentences of the clearest demand that must stay."""
 POWER, PERSONS_POWER = 0.6, 1.0
@@ -296,11 +295,6 @@ def sized(item: Item, counter: TokenCounter) -> Sized:
         sizes = text.tokens, text.least, must, whole * text.tokens, stub_of(text.tokens)
         item.text_cut = Sized(text, sizes)
     return item.text_cut
-
-
-def stub_of(size: int) -> float:
-    """Return the least room in which a text of so many tokens is told."""
-    return WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
 
 
 def probe_of(item: Item) -> tuple[str, frozenset[str]]:

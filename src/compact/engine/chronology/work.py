@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from compact.engine.chronology.cutting import gist
+from compact.engine.chronology.cutting import gist, stub_of
 from compact.messages.arguments import leaves, read_json
 from compact.messages.messages import ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter
@@ -147,7 +147,7 @@ class WorkLog:
     """Deeds in the order of their results."""
     forgotten: int = 0
     """How many deeds before them were forgotten."""
-    _sizes: list[int] = field(default_factory=list, repr=False)
+    _sizes: list[tuple[int, float]] = field(default_factory=list, repr=False)
     _counter: TokenCounter | None = field(default=None, repr=False)
     runs: dict[tuple[object, int, int, frozenset[Kind]], Run] = field(default_factory=dict)
     """Joined deeds, by counter, first and last deed and kinds, for the next chronologies."""
@@ -373,13 +373,14 @@ class WorkLog:
         rows = [*self.tasks, *self.tracked.values()]
         return list(dict.fromkeys(words for words, done in rows if not done))
 
-    def sizes(self, counter: TokenCounter) -> list[int]:
-        """Return the tokens of each deed. Each deed is counted once."""
+    def sized(self, counter: TokenCounter, places: Sequence[int]) -> list[tuple[int, float]]:
+        """Return the tokens of these deeds, and the least room for each. Each is counted once."""
         if self._counter is not counter:
             self._counter, self._sizes = counter, []
-        new = self.deeds[len(self._sizes) :]
-        self._sizes += [counter.text(deed.what) + counter.text(deed.came_to) for deed in new]
-        return self._sizes
+        for deed in self.deeds[len(self._sizes) :]:
+            size = counter.text(deed.what) + counter.text(deed.came_to)
+            self._sizes.append((size, stub_of(size)))
+        return [self._sizes[i] for i in places]
 
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
