@@ -61,21 +61,21 @@ class VisibleText:
         self._parts = [VisiblePart((x,)) if isinstance(x, str) else x for x in parts]
 
     @cached_property
-    def _all_parts(self) -> list[VisiblePart]:
-        beside = self._beside._all_parts if self._beside is not None else []
-        return [*beside, *self._parts]
+    def _levels(self) -> list[VisibleText]:
+        beside = self._beside._levels if self._beside is not None else []
+        return [*beside, self] if any(part.text for part in self._parts) else beside
 
     @cached_property
     def _places(self) -> dict[str, VisiblePart]:
-        """Each chunk -> a part that contains it."""
-        places = dict(self._beside._places) if self._beside is not None else {}
+        """Each chunk of the own parts -> a part that contains it."""
+        places: dict[str, VisiblePart] = {}
         for part in self._parts:
             places.update(dict.fromkeys(part.chunks, part))
         return places
 
     def has_name(self, name: str) -> bool:
         """Whether a part has the name, or a path that ends in it."""
-        return any(name in part.names for part in self._all_parts)
+        return any(name in part.names for level in self._levels for part in level._parts)
 
     def __contains__(self, said: str) -> bool:
         return not said or self._holds(said, _chunks_of(said))
@@ -89,14 +89,20 @@ class VisibleText:
         return bool(probe[0]) and self._holds(*probe)
 
     def _holds(self, said: str, chunks: frozenset[str]) -> bool:
+        for level in self._levels:  # noqa: SIM110 - asked hundreds of times
+            if level._has(said, chunks):
+                return True
+        return False
+
+    def _has(self, said: str, chunks: frozenset[str]) -> bool:
         if not chunks:
-            return any(said in part.text for part in self._all_parts)
+            return any(said in part.text for part in self._parts)
         places = self._places
         if places.keys().isdisjoint(chunks):
             return False
         hits = [chunk for chunk in chunks if chunk in places]
         return any(said in places[chunk].text for chunk in hits) or any(
-            said in part.text for part in self._all_parts if not part.chunks.isdisjoint(hits)
+            said in part.text for part in self._parts if not part.chunks.isdisjoint(hits)
         )
 
 

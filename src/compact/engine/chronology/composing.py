@@ -269,7 +269,7 @@ class Chronology:
     def _waiting(self) -> list[tuple[float, int]]:
         """A heap: from which number on a row is told, and its index; inverted for deeds."""
         rows, count = enumerate(zip(self._weights, self._span, strict=True)), self.counter
-        found = [(sized(x, count).since(weight), i) for i, (weight, x) in rows if weight]
+        found = [(sized(x, count).told_from / weight, i) for i, (weight, x) in rows if weight]
         found += [(since, ~i) for i, since in enumerate(self._deeds.sinces())]
         heapify(found)
         return found
@@ -280,16 +280,9 @@ class Chronology:
         span = self.first, self.last
         return DeedLines(self.notes.work, self.counter, span, by, self._freshness)
 
-    @cached_property
-    def _deeds_before(self) -> list[int]:
-        """For each text, how many deeds come before it."""
-        positions = self._deeds.positions
-        return [bisect_left(positions, item.position) for item in self._span]
-
-    @cached_property
-    def _places(self) -> list[int]:
-        """The place of each text among all rows."""
-        return [i + deeds for i, deeds in enumerate(self._deeds_before)]
+    def _deeds_before(self, index: int) -> int:
+        """Return how many deeds come before a text."""
+        return bisect_left(self._deeds.positions, self._span[index].position)
 
     @cached_property
     def _persons(self) -> frozenset[int]:
@@ -338,9 +331,9 @@ class Chronology:
         lines, begin, before = _Lines(), 0, ""
         for index in self._shown(number):
             said = self._line(index, number, before)
-            did = self._deeds.line(begin, self._deeds_before[index], number)
-            lines.add(index, said, did)
-            begin, before = self._deeds_before[index], said[0]
+            end = self._deeds_before(index)
+            lines.add(index, said, self._deeds.line(begin, end, number))
+            begin, before = end, said[0]
         lines.end(self._deeds.line(begin, len(self._deeds.rows), number))
         return lines
 
@@ -375,14 +368,15 @@ class Chronology:
         self, small: _Lines, large: _Lines, numbers: tuple[float, float], half: int
     ) -> _Lines:
         """Return the lines with the smaller number before row `half`, and the larger one after."""
-        first = bisect_left(self._places, half)
+        texts = range(len(self._span))
+        first = bisect_left(texts, half, key=lambda i: i + self._deeds_before(i))
         a, b = bisect_left(small.items, first), bisect_left(large.items, first)
         mixed = _Lines()
         mixed.items = small.items[:a] + large.items[b:]
         mixed.said = small.said[:a] + large.said[b:]
-        begin = self._deeds_before[small.items[a - 1]] if a else 0
+        begin = self._deeds_before(small.items[a - 1]) if a else 0
         has_more = b < len(large.items)
-        end = self._deeds_before[large.items[b]] if has_more else len(self._deeds.rows)
+        end = self._deeds_before(large.items[b]) if has_more else len(self._deeds.rows)
         did = self._deeds.mixed(begin, end, numbers, half - first)
         mixed.did = [*small.did[:a], did[0], *large.did[b + 1 :]]
         mixed.tokens = [*small.tokens[: 2 * a], did[1], *large.tokens[2 * b + 1 :]]

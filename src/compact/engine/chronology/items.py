@@ -87,11 +87,8 @@ class Sized(NamedTuple):
     sizes: tuple[int, int, float, float, float]
     """Tokens, tokens that must stay, their extra weight, the room from which on the text stays
     whole, and the least room."""
-
-    def since(self, weight: float) -> float:
-        """Return the tokens per unit of weight from which on the text is told."""
-        _, least, must, _, stub = self.sizes
-        return min(stub, least / must) / weight if least and must else stub / weight
+    told_from: float
+    """The least room, also for what must stay."""
 
     def is_told(self, room: float) -> bool:
         """Whether the text is told in this room."""
@@ -292,8 +289,9 @@ def sized(item: Item, counter: TokenCounter) -> Sized:
         words, is_persons = squeezed(item.text), item.kind in PERSONS
         text = Cuttable(words, counter, _must_stay) if is_persons else Cuttable(words, counter)
         must, whole = MUST * item.demands**2, WHOLE if is_persons else 1.0
-        sizes = text.tokens, text.least, must, whole * text.tokens, stub_of(text.tokens)
-        item.text_cut = Sized(text, sizes)
+        least, stub = text.least, stub_of(text.tokens)
+        sizes = text.tokens, least, must, whole * text.tokens, stub
+        item.text_cut = Sized(text, sizes, min(stub, least / must) if least and must else stub)
     return item.text_cut
 
 
