@@ -70,6 +70,7 @@ def worked(at):
     """The assistant says what it does, and runs a check."""
     times = 9 if at < 60 else 1 + at * 7 % 23
     told = f"I look at berth {at}. " + f"The ketch Amsel{at} lies there since day {at}. " * times
+    told += "It is dry" * (at % 2)  # a line end is a token of its own after a word
     command = f"pytest tests/test_berth_{at}.py"
     return [said("assistant", told), *run(at, command, f"{at} passed in 0.1s")]
 
