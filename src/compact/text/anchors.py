@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heapreplace
 from importlib.resources import files
 from itertools import islice
 from typing import Literal, NamedTuple, cast
@@ -235,7 +235,7 @@ def keys_of(arguments: str) -> tuple[str, ...]:
 class Use:
     """Records how one anchor was used."""
 
-    __slots__ = ("edits", "kind", "odds", "own", "position", "ranked_at", "times")
+    __slots__ = ("edits", "kind", "own", "position", "times")
 
     def __init__(self, kind: AnchorKind) -> None:
         self.kind = kind
@@ -243,8 +243,6 @@ class Use:
         self.position = -1  # position of the last message that uses the anchor
         self.own = -1  # position of the last use outside tool results
         self.edits = 0
-        self.odds = 0.0  # log odds when the anchor was last ranked: later, they are smaller
-        self.ranked_at = -1
 
 
 _WEIGHTS: Mapping[str, float] = json.loads(
@@ -256,8 +254,10 @@ name. Fitted by `python -m evals names` on the development sessions."""
 _TIMES, _AGE, _EDITS, _OWN, _ONLY_IN_RESULTS = map(
     _WEIGHTS.__getitem__, ("times", "age", "edits", "own_age", "only_in_results")
 )
-MOST_OUTDATED = 1_000
-"""How many outdated entries the ranking may hold besides one for each anchor."""
+_Rated = tuple[float, str, int]
+"""The log odds of an anchor with a minus, its text, and for which position it was rated."""
+FIRST_RATED = 128
+"""How many anchors are rated exactly at first."""
 
 
 class Ledger:
@@ -269,9 +269,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
-        self._heap: list[tuple[float, str]] = []  # the odds when last ranked, with minus; and text
-        self._changed: set[str] = set()  # anchors used since they were last ranked
-        self._taken: list[tuple[float, str]] = []  # to be put back
+        self._heap: list[_Rated] = []
+        self._changed: set[str] = set()  # anchors used since they were last rated
 
     def edited(self, text: str) -> None:
         """Record that a file was written. `text` holds the names of the file."""
@@ -322,36 +321,41 @@ class Ledger:
         return [(text, self.uses[text], odds) for text, odds in best]
 
     def likeliest(self, position: int) -> Iterator[tuple[str, float]]:
-        """Yield anchors with their odds, as `ranked` does. Only the anchors that may come next are
-        rated: without a new use, the odds of an anchor only fall. A new call ends this one.
+        """Yield anchors with their odds, as `ranked` does, but rate only those that may come next.
+        Anchors must not be used again meanwhile.
         """
-        heap, uses = self._heap, self.uses
-        for entry in self._taken:
-            heappush(heap, entry)
-        taken = self._taken = list[tuple[float, str]]()
-        if len(heap) + len(self._changed) > 2 * len(uses) + MOST_OUTDATED:
-            heap[:] = [(-use.odds, text) for text, use in uses.items() if text not in self._changed]
-            heapify(heap)
-        for text in self._changed.intersection(uses):
-            heappush(heap, (-_rate(uses[text], position), text))
-        self._changed.clear()
-        while heap:
-            odds, text = heap[0]
-            use = uses.get(text)
-            if use is None or use.odds != -odds or taken[-1:] == [(odds, text)]:
-                heappop(heap)  # outdated, or entered twice
-            elif use.ranked_at != position:
-                heapreplace(heap, (-_rate(use, position), text))
+        done, most = 0, FIRST_RATED
+        while len(best := self._best(position, most)) == most:
+            yield from best[done:]
+            done, most = most, 4 * most
+        yield from best[done:]
+
+    def _best(self, position: int, most: int) -> list[tuple[str, float]]:
+        """Rate anchors again, those with the largest odds first: without a new use, odds only fall.
+
+        Two threads may ask at once: each works on a copy, and the first result is kept.
+        """
+        before, uses, changed = self._heap, self.uses, self._changed.copy()
+        heap = [x for x in before if x[1] in uses and x[1] not in changed] if changed else [*before]
+        heap += [(-_rate(uses[text], position), text, position) for text in changed if text in uses]
+        heapify(heap)
+        best = list[_Rated]()
+        while heap and len(best) < most:
+            _, text, at = heap[0]
+            if at != position:
+                heapreplace(heap, (-_rate(uses[text], position), text, position))
             else:
-                taken.append(heappop(heap))
-                yield text, math.exp(-odds)
+                best.append(heappop(heap))
+        if self._heap is before:
+            self._heap, self._changed = best + heap, self._changed - changed
+        return [(text, math.exp(-rated)) for rated, text, _ in best]
 
     def trim(self, position: int, most: int) -> None:
         """Keep about the `most` likeliest anchors and drop the rest, to bound memory."""
         # Allow a quarter more: to rank all anchors after every message would take longer.
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
-            self._heap, self._taken, self._changed = [], [], set(self.uses)
+            self._heap, self._changed = [], set(self.uses)
 
 
 def _rate(use: Use, position: int) -> float:
@@ -363,7 +367,6 @@ def _rate(use: Use, position: int) -> float:
         odds += _ONLY_IN_RESULTS
     else:
         odds += _OWN * (since if use.own == use.position else math.log1p(position - use.own))
-    use.odds, use.ranked_at = odds, position
     return odds
 
 
