@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from heapq import heapify, heappop, heapreplace
+from heapq import heappop, heappush, heapreplace
 from importlib.resources import files
 from itertools import islice
 from typing import Literal, NamedTuple, cast
@@ -256,8 +256,6 @@ _TIMES, _AGE, _EDITS, _OWN, _ONLY_IN_RESULTS = map(
 )
 _Rated = tuple[float, str, int]
 """The log odds of an anchor with a minus, its text, and for which position it was rated."""
-FIRST_RATED = 128
-"""How many anchors are rated exactly at first."""
 
 
 class Ledger:
@@ -321,34 +319,35 @@ class Ledger:
         return [(text, self.uses[text], odds) for text, odds in best]
 
     def likeliest(self, position: int) -> Iterator[tuple[str, float]]:
-        """Yield anchors with their odds, as `ranked` does, but rate only those that may come next.
-        Anchors must not be used again meanwhile.
-        """
-        done, most = 0, FIRST_RATED
-        while len(best := self._best(position, most)) == most:
-            yield from best[done:]
-            done, most = most, 4 * most
-        yield from best[done:]
-
-    def _best(self, position: int, most: int) -> list[tuple[str, float]]:
-        """Rate anchors again, those with the largest odds first: without a new use, odds only fall.
+        """Yield anchors with their odds, as `ranked` does. Without a new use, odds only fall, so
+        only those are rated that may come next. Anchors must not be used again meanwhile.
 
         Two threads may ask at once: each works on a copy, and the first result is kept.
         """
         before, uses, changed = self._heap, self.uses, self._changed.copy()
-        heap = [x for x in before if x[1] in uses and x[1] not in changed] if changed else [*before]
-        heap += [(-_rate(uses[text], position), text, position) for text in changed if text in uses]
-        heapify(heap)
-        best = list[_Rated]()
-        while heap and len(best) < most:
-            _, text, at = heap[0]
-            if at != position:
-                heapreplace(heap, (-_rate(uses[text], position), text, position))
-            else:
-                best.append(heappop(heap))
-        if self._heap is before:
-            self._heap, self._changed = best + heap, self._changed - changed
-        return [(text, math.exp(-rated)) for rated, text, _ in best]
+        heap, taken = before.copy(), list[_Rated]()
+        for text in changed:
+            if text in uses:
+                heappush(heap, (-_rate(uses[text], position), text, position))
+        try:
+            while heap:
+                rated, text, at = heap[0]
+                if taken[-1:] == heap[:1]:
+                    heappop(heap)  # entered twice
+                elif at == position:
+                    taken.append(heappop(heap))
+                    yield text, math.exp(-rated)
+                elif text in changed or text not in uses:
+                    heappop(heap)  # a newer entry counts, or none
+                else:
+                    heapreplace(heap, (-_rate(uses[text], position), text, position))
+        finally:
+            for entry in taken:
+                heappush(heap, entry)
+            if self._heap is before:
+                self._heap, self._changed = heap, self._changed - changed
+                if len(heap) > 2 * len(uses):
+                    self._heap, self._changed = [], set(uses)
 
     def trim(self, position: int, most: int) -> None:
         """Keep about the `most` likeliest anchors and drop the rest, to bound memory."""
