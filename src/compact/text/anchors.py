@@ -325,24 +325,24 @@ class Ledger:
         Two threads may ask at once: each works on a copy, and the first result is kept.
         """
         before, uses, changed = self._heap, self.uses, self._changed.copy()
-        heap, taken = before.copy(), list[_Rated]()
+        heap, taken = before.copy(), dict[str, _Rated]()
         for text in changed:
             if text in uses:
                 heappush(heap, (-_rate(uses[text], position), text, position))
         try:
             while heap:
                 rated, text, at = heap[0]
-                if taken[-1:] == heap[:1]:
+                if text in taken:
                     heappop(heap)  # entered twice
                 elif at == position:
-                    taken.append(heappop(heap))
+                    taken[text] = heappop(heap)
                     yield text, math.exp(-rated)
                 elif text in changed or text not in uses:
                     heappop(heap)  # a newer entry counts, or none
                 else:
                     heapreplace(heap, (-_rate(uses[text], position), text, position))
         finally:
-            for entry in taken:
+            for entry in taken.values():
                 heappush(heap, entry)
             if self._heap is before:
                 self._heap, self._changed = heap, self._changed - changed
