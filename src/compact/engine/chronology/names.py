@@ -34,7 +34,7 @@ def listed(
     """
     known, root, names = names_in(told), root_of(notes), list[str]()
     likeliest = ((odds, text) for text, odds in notes.likeliest() if not seen.has_name(text))
-    for name in _for_their_tokens(likeliest, counter):
+    for name in for_their_tokens(likeliest, counter):
         if room < LEAST_NAME:
             break
         short = below(name, root)
@@ -47,7 +47,7 @@ def listed(
     return ", ".join(names)
 
 
-def _for_their_tokens(names: Iterable[tuple[float, str]], counter: TokenCounter) -> Iterator[str]:
+def for_their_tokens(names: Iterable[tuple[float, str]], counter: TokenCounter) -> Iterator[str]:
     """Yield names by weight for their tokens; they come by weight. Tokens are counted only for a
     name that may come next: each name has at least two.
     """
