@@ -7,6 +7,7 @@ from collections import Counter
 from copy import deepcopy
 from itertools import count, islice
 from random import Random
+from typing import get_args
 
 import pytest
 
@@ -18,7 +19,7 @@ from compact.engine.chronology.composing import STEPS, Chronology
 from compact.engine.chronology.cutting import Cuttable
 from compact.engine.visible import VisibleText
 from compact.messages import clock_and_ids
-from compact.text.anchors import Ledger
+from compact.text.anchors import Ledger, Origin
 from tests.engine.saying import COUNTER, notes_of, run, said
 
 COMPRESSIONS = 50
@@ -123,7 +124,7 @@ def test_names_are_ranked_as_if_each_was_rated_each_time():
     drawn, ledger, other = Random(26), Ledger(), Ledger()
     for position in range(120):
         names = " ".join(f"src/berth_{drawn.randrange(60)}.py" for _ in range(4))
-        origin = drawn.choice(("person", "assistant", "arguments", "result"))
+        origin = drawn.choice(get_args(Origin))
         for one in (ledger, other):
             one.note(names, origin, position)
             if position % 7 == 0:
