@@ -439,9 +439,8 @@ class DeedLines:
     def weighed(self, place: int) -> tuple[float, int, float]:
         """Return the weight of a deed, its tokens and its least room."""
         deed = self.rows[place]
-        return self._counts[deed.kind] * self._fresh(deed.position) / DEED_WHOLE, *self._sized[
-            place
-        ]
+        weight = self._counts[deed.kind] * self._fresh(deed.position) / DEED_WHOLE
+        return weight, *self._sized[place]
 
     def line(self, begin: int, end: int, number: float) -> tuple[str, int]:
         """Return the line on the deeds from `begin` to before `end`, and its tokens."""

@@ -147,8 +147,10 @@ class WorkLog:
     """Deeds in the order of their results."""
     forgotten: int = 0
     """How many deeds before them were forgotten."""
-    _sizes: list[tuple[int, float]] = field(default_factory=list, repr=False)
-    _counter: TokenCounter | None = field(default=None, repr=False)
+    _sizes: tuple[TokenCounter | None, list[tuple[int, float]]] = field(
+        default_factory=lambda: (None, []), repr=False
+    )
+    """What each deed takes, and who counted it."""
     runs: dict[tuple[object, int, int, frozenset[Kind]], Run] = field(default_factory=dict)
     """Joined deeds, by counter, first and last deed and kinds, for the next chronologies."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
@@ -375,17 +377,20 @@ class WorkLog:
 
     def sized(self, counter: TokenCounter, places: Sequence[int]) -> list[tuple[int, float]]:
         """Return the tokens of these deeds, and the least room for each. Each is counted once."""
-        if self._counter is not counter:
-            self._counter, self._sizes = counter, []
-        for deed in self.deeds[len(self._sizes) :]:
-            size = counter.text(deed.what) + counter.text(deed.came_to)
-            self._sizes.append((size, stub_of(size)))
-        return [self._sizes[i] for i in places]
+        before, known = self._sizes
+        known = known if before is counter else []
+        if new := self.deeds[len(known) :]:
+            sizes = [counter.text(deed.what) + counter.text(deed.came_to) for deed in new]
+            known = [*known, *((size, stub_of(size)) for size in sizes)]
+            self._sizes = counter, known  # at once: another window may count, too
+        return [known[i] for i in places]
 
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
-        self.forgotten += max(0, len(self.deeds) - MOST_DEEDS)
-        del self._sizes[: max(0, len(self.deeds) - MOST_DEEDS)], self.deeds[:-MOST_DEEDS]
+        gone = max(0, len(self.deeds) - MOST_DEEDS)
+        self.forgotten += gone
+        self._sizes = self._sizes[0], self._sizes[1][gone:]
+        del self.deeds[:gone]
         self.stale = set(sorted(self.stale)[-MOST_KEPT:])
         for files in (self.unchecked, self.uncommitted, self.files, self.read, self._read):
             while len(files) > MOST_KEPT:
