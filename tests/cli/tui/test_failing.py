@@ -12,6 +12,7 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from compact import ContextManager
+from compact.session.views import breaker
 from compact.tui.chat_screen import ChatScreen
 from compact.tui.dialogue import PARTIAL
 from compact.tui.first_screen import FirstScreen
@@ -313,8 +314,9 @@ async def test_who_wrote_a_checkpoint_is_seen_and_what_it_left_out_is_opened(tmp
 
 
 @alone
-async def test_a_summarizer_that_is_down_is_asked_once_and_keeps_nobody(tmp_path):
+async def test_a_summarizer_that_is_down_is_asked_once_and_keeps_nobody(tmp_path, monkeypatch):
     """The next compression leaves it alone (issue 24, C)."""
+    monkeypatch.setattr(breaker, "FIRST_PAUSE", breaker.LONGEST_PAUSE)  # the test takes no hour
     said = [each["content"] for each in turns(44)]
     answers, refused = answering(said[1::2], STORY), list[int]()
 
