@@ -24,6 +24,8 @@ class ColdEstimator:
 
     name = "o200k"
     exact = True
+    is_pure = True
+    lines = staticmethod(O200K.lines)
 
     def count(self, text: str) -> int:
         """Tokens of the text."""

@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "adapters": (0, 0, 0),
     "apps": (0, 0, 0),
     "cli": (8, 29, 0),
-    "engine": (60, 210, 0),
+    "engine": (60, 213, 0),
     "estimators": (0, 0, 0),
     "exchange": (0, 7, 0),
     "exporters": (0, 0, 0),

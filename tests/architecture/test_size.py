@@ -25,27 +25,28 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "adapters": (7, 2, 3),
     "apps": (11, 4, 4),
     "cli": (6262, 3283, 44),
-    "engine": (8699, 5512, 44),
+    "engine": (9028, 5731, 44),
     "estimators": (7, 2, 3),
     "exchange": (1975, 1157, 10),
     "exporters": (10, 3, 4),
     "integrations": (656, 316, 3),
     "memory": (3044, 1583, 12),
-    "messages": (7623, 4130, 50),
+    "messages": (7624, 4131, 50),
     "models": (5198, 2937, 21),
     "secrets": (2613, 1325, 13),
     "session": (8340, 4728, 32),
     "store": (9108, 4867, 45),
     "telemetry": (1364, 753, 9),
     "testing": (1092, 732, 7),
-    "text": (4875, 2829, 29),
+    "text": (4919, 2859, 29),
     "transcripts": (5842, 3113, 26),
     "tui": (2126, 1245, 17),
 }
 """Room → lines, statements of its syntax trees, modules."""
 
 ALLOWED: dict[str, str] = {
-    # "memory": "+300 lines: digests are found by meaning (decision 0NN)",
+    "engine": "+329 lines: a chronology looks only at the rows that it may tell (decision 094)",
+    "text": "+44 lines: names are rated when they may come next (decision 094)",
 }
 """Room → what a change added to its numbers, and why."""
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.engine.chronology.cutting import Cuttable
-from compact.engine.chronology.items import Item, cuttable
+from compact.engine.chronology.items import Item, sized
 from compact.messages.tokens import TokenCounter
 from compact.models.providers.tokenizers import tokenizer
 from tests.engine.saying import run, said, story
@@ -66,7 +66,7 @@ def test_a_short_rule_stays_where_a_person_s_text_is_cut():
     """However little a sentence tells, it stays if it demands something."""
     talk = "The pier of boat seven was mended on Tuesday by the diver of the harbour. " * 12
     asked = Item(1, "request", f"Never push. {talk}Always ask me.", "m1")
-    shown = cuttable(asked, COUNTER).within(40, "m1")
+    shown = sized(asked, COUNTER).text.within(40, "m1")
     assert shown.startswith("Never push. ")
     assert shown.endswith("] Always ask me.")
 

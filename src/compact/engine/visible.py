@@ -61,40 +61,60 @@ class VisibleText:
         self._parts = [VisiblePart((x,)) if isinstance(x, str) else x for x in parts]
 
     @cached_property
+    def _levels(self) -> list[VisibleText]:
+        beside = self._beside._levels if self._beside is not None else []
+        return [*beside, self] if any(part.text for part in self._parts) else beside
+
+    @cached_property
     def _places(self) -> dict[str, VisiblePart]:
-        """Each chunk -> a part that contains it."""
+        """Each chunk of the own parts -> a part that contains it."""
         places: dict[str, VisiblePart] = {}
         for part in self._parts:
             places.update(dict.fromkeys(part.chunks, part))
         return places
 
-    @cached_property
-    def names(self) -> set[str]:
-        """All names, and the last parts of paths among them."""
-        beside = self._beside.names if self._beside is not None else set[str]()
-        return beside.union(*(part.names for part in self._parts))
+    def has_name(self, name: str) -> bool:
+        """Whether a part has the name, or a path that ends in it."""
+        return any(name in part.names for level in self._levels for part in level._parts)
 
     def __contains__(self, said: str) -> bool:
-        chunks = [said[i : i + CHUNK] for i in range(CHUNK)] if len(said) >= 2 * CHUNK else []
-        return not said or self._holds(said, chunks)
+        return not said or self._holds(said, _chunks_of(said))
 
     def tells(self, text: str) -> bool:
         """Whether a part has the start of the text's longest line. False for a very short text."""
-        line = max(text.splitlines(), key=len, default="")[:TOLD_CHARS]
-        return len(line) >= SHORTEST and line in self
+        return self.shows(probed(text))
 
-    def _holds(self, said: str, chunks: Sequence[str]) -> bool:
-        if self._beside is not None and self._beside._holds(said, chunks):
-            return True
+    def shows(self, probe: tuple[str, frozenset[str]]) -> bool:
+        """Whether a part has the text that `probed` made."""
+        return bool(probe[0]) and self._holds(*probe)
+
+    def _holds(self, said: str, chunks: frozenset[str]) -> bool:
+        for level in self._levels:  # noqa: SIM110 - asked hundreds of times
+            if level._has(said, chunks):
+                return True
+        return False
+
+    def _has(self, said: str, chunks: frozenset[str]) -> bool:
         if not chunks:
             return any(said in part.text for part in self._parts)
         places = self._places
+        if places.keys().isdisjoint(chunks):
+            return False
         hits = [chunk for chunk in chunks if chunk in places]
-        if any(said in places[chunk].text for chunk in hits):
-            return True
-        return bool(hits) and any(
+        return any(said in places[chunk].text for chunk in hits) or any(
             said in part.text for part in self._parts if not part.chunks.isdisjoint(hits)
         )
+
+
+def probed(text: str) -> tuple[str, frozenset[str]]:
+    """Return the start of the text's longest line, and its chunks. Empty for a very short text."""
+    line = max(text.splitlines(), key=len, default="")[:TOLD_CHARS]
+    return (line, _chunks_of(line)) if len(line) >= SHORTEST else ("", frozenset())
+
+
+def _chunks_of(said: str) -> frozenset[str]:
+    is_short = len(said) < 2 * CHUNK
+    return frozenset() if is_short else frozenset([said[i : i + CHUNK] for i in range(CHUNK)])
 
 
 class LazyMessages(Sequence[Message]):

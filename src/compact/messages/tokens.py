@@ -122,6 +122,8 @@ class TokenCounter:
         self.estimator = estimator
         self.framing = framing
         self._count = estimator.count
+        self.lines = estimator.lines if isinstance(estimator, CutsLines) else None
+        """Splits a text into pieces whose tokens add up, if the estimator can."""
         self._known: dict[tuple[int, int], int] = {}
 
     @property
@@ -151,9 +153,8 @@ class TokenCounter:
         each line is counted once for all texts.
         """
         key = (hash(text), len(text))
-        if key not in self._known and isinstance(self.estimator, CutsLines):
-            tokens = sum(map(self.text, self.estimator.lines(text)))
-            self._known[key] = tokens
+        if self.lines is not None and key not in self._known:
+            self._known[key] = sum(map(self.text, self.lines(text)))
         return self.text(text)
 
     def message(self, message: Message) -> int:

@@ -12,8 +12,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from heapq import heappop, heappush, heapreplace
 from importlib.resources import files
 from itertools import islice
 from typing import Literal, NamedTuple, cast
@@ -262,6 +263,12 @@ _WEIGHTS: Mapping[str, float] = json.loads(
 """Feature of a name → what it adds to the log odds that one of the next sixty messages uses the
 name. Fitted by `python -m evals names` on the development sessions."""
 
+_TIMES, _AGE, _EDITS, _OWN, _ONLY_IN_RESULTS = map(
+    _WEIGHTS.__getitem__, ("times", "age", "edits", "own_age", "only_in_results")
+)
+_Rated = tuple[float, str, int]
+"""The log odds of an anchor with a minus, its text, and for which position it was rated."""
+
 
 class Ledger:
     """Records the anchors of a conversation and their uses, message by message, in order.
@@ -272,12 +279,15 @@ class Ledger:
 
     def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
+        self._heap: list[_Rated] = []
+        self._changed: set[str] = set()  # anchors used since they were last rated
 
     def edited(self, text: str) -> None:
         """Record that a file was written. `text` holds the names of the file."""
         for anchor in find_all(text):
             if anchor.kind in ("path", "file") and anchor.text in self.uses:
                 self.uses[anchor.text].edits += 1
+                self._changed.add(anchor.text)
 
     def note(self, text: str, origin: Origin, position: int) -> None:
         """Record the anchors of a text in the message at `position`."""
@@ -296,6 +306,7 @@ class Ledger:
             use.position = position
             if origin != "result":
                 use.own = position
+            self._changed.add(name)
 
     def forget(self, text: str, kept: str) -> None:
         """Remove one use of each anchor of `text` that does not occur in `kept`.
@@ -306,6 +317,7 @@ class Ledger:
             use = self.uses.get(name)
             if use is not None and name not in kept:
                 use.times -= 1
+                self._changed.add(name)
                 if use.times < 1:
                     del self.uses[name]
 
@@ -315,27 +327,58 @@ class Ledger:
         The odds say how likely an anchor is needed after the message at `position`. Anchors with
         equal odds are sorted by text, so the order is deterministic.
         """
-        log, get = math.log1p, _WEIGHTS.__getitem__
-        features = ("times", "age", "edits", "own_age", "only_in_results")
-        times, age, edits, own, results = map(get, features)
-        rows = list[tuple[float, str]]()
-        for text, use in self.uses.items():
-            since = log(position - use.position)
-            score = _WEIGHTS.get(use.kind, 0.0) + times * log(use.times)
-            score += age * since + (edits * log(use.edits) if use.edits else 0.0)
-            if use.own < 0:
-                score += results
-            else:
-                score += own * (since if use.own == use.position else log(position - use.own))
-            rows.append((-score, text))
-        rows.sort()
-        return [(text, self.uses[text], math.exp(-score)) for score, text in rows[:most]]
+        best = islice(self.likeliest(position), most)
+        return [(text, self.uses[text], odds) for text, odds in best]
+
+    def likeliest(self, position: int) -> Iterator[tuple[str, float]]:
+        """Yield anchors with their odds, as `ranked` does. Without a new use, odds only fall, so
+        only those are rated that may come next. Anchors must not be used again meanwhile.
+
+        Two threads may ask at once: each works on a copy, and the first result is kept.
+        """
+        before, uses, changed = self._heap, self.uses, self._changed.copy()
+        heap, taken = before.copy(), dict[str, _Rated]()
+        for text in changed:
+            if text in uses:
+                heappush(heap, (-_rate(uses[text], position), text, position))
+        try:
+            while heap:
+                rated, text, at = heap[0]
+                if text in taken:
+                    heappop(heap)  # entered twice
+                elif at == position:
+                    taken[text] = heappop(heap)
+                    yield text, math.exp(-rated)
+                elif text in changed or text not in uses:
+                    heappop(heap)  # a newer entry counts, or none
+                else:
+                    heapreplace(heap, (-_rate(uses[text], position), text, position))
+        finally:
+            for entry in taken.values():
+                heappush(heap, entry)
+            if self._heap is before:
+                self._heap, self._changed = heap, self._changed - changed
+                if len(heap) > 2 * len(uses):
+                    self._heap, self._changed = [], set(uses)
 
     def trim(self, position: int, most: int) -> None:
         """Keep about the `most` likeliest anchors and drop the rest, to bound memory."""
         # Allow a quarter more: to rank all anchors after every message would take longer.
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
+            self._heap, self._changed = [], set(self.uses)
+
+
+def _rate(use: Use, position: int) -> float:
+    """Return the log odds that an anchor is needed after the message at `position`."""
+    since = math.log1p(position - use.position)
+    odds = _WEIGHTS.get(use.kind, 0.0) + _TIMES * math.log1p(use.times)
+    odds += _AGE * since + (_EDITS * math.log1p(use.edits) if use.edits else 0.0)
+    if use.own < 0:
+        odds += _ONLY_IN_RESULTS
+    else:
+        odds += _OWN * (since if use.own == use.position else math.log1p(position - use.own))
+    return odds
 
 
 def texts_of(anchors: Iterable[Anchor]) -> set[str]:

@@ -175,10 +175,11 @@ def weighed(text: str, speaker: Speaker) -> WeighedSentence:
 
 
 def _weights(items: Sequence[Said], rows: Sequence[WeighedSentence]) -> dict[str, float]:
-    said: dict[int, list[frozenset[str]]] = {}
+    said: dict[int, frozenset[str]] = {}
     for item, row in zip(items, rows, strict=True):
-        said.setdefault(item.position, []).append(row.terms)
-    where = Counter(chain.from_iterable(frozenset().union(*terms) for terms in said.values()))
+        before = said.get(item.position)
+        said[item.position] = before | row.terms if before else row.terms
+    where = Counter(chain.from_iterable(said.values()))
     named = frozenset[str]().union(*(row.named for row in rows))
     worth = {n: math.log((len(said) + 1) / n) for n in set(where.values())}
     return {term: worth[n] * (NAMED if term in named else 1.0) for term, n in where.items()}

@@ -9,14 +9,25 @@ What tools did between two texts is told between them in one line.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop
+from itertools import zip_longest
+from typing import get_args
 
-from compact.engine.chronology.cutting import Cuttable
-from compact.engine.chronology.items import PERSONS, Item, cuttable, marked
+from compact.engine.chronology.cutting import SHORT, STUB, WHOLE
+from compact.engine.chronology.items import (
+    PERSONS,
+    Item,
+    Kind,
+    marked,
+    probe_of,
+    sized,
+)
 from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.talk import Talk
-from compact.engine.chronology.work import Deed
+from compact.engine.chronology.work import Deed, Run, WorkLog
 from compact.engine.chronology.work import Kind as DeedKind
 from compact.engine.visible import NOTHING, VisibleText
 from compact.messages.cached import cached_property
@@ -33,23 +44,22 @@ only estimated."""
 LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
 """About how many tokens a line adds to its words; smallest ratio between two numbers that are
 tried; and the share of the room that may be left."""
-POWER, PERSONS_POWER = 0.6, 1.0
-"""Exponent of a text's information in its weight: twice as much is not worth twice as much. It is
-for the user's words, all of which may have to be followed."""
 OLD, NEAR, NOW = 0.35, 0.65, 0.8
 """Weight of a text of any age, and the weights that newer and the newest texts get in addition."""
 NOW_FADE, NEAR_FADE = 12, 30
 """The extra weight of the newest texts falls to 1/e after the first number of messages; that of
 newer ones after the second, or a quarter of all if that is more."""
-SHORT, STUB, WHOLE = 40, 18, 0.55
-"""A text below this many tokens stays whole or is left out; fewest tokens of a cut text; and the
-share of its tokens from which on a short text, or the user's, stays whole."""
+NEARLY = 1 + 1e-9
+"""A factor for comparisons that are made again exactly."""
+FADED = 480
+"""From this age on, the weight that the newest texts get in addition is too small to change the
+sum."""
 DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
 """The same share for a deed; most look-ups in a line; most functions and types of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
-DEMANDED, MUST = 2.0, 60.0
-"""Extra weight of the clearest demand, and of its sentences that must stay."""
+DEMANDED = 2.0
+"""Extra weight of the clearest demand."""
 OUTSIDE_CODE = 16 / 6
 """Factor for the user's requests if nobody works on files: tool output is then not the user's."""
 CALLED_OUTSIDE = 100.0
@@ -62,10 +72,47 @@ SPEAKERS = {
     "host": "- ",
 }
 """Start of an item's line, by kind. All other kinds are the assistant's."""
+NO_LINE = "", 0
+MOST_RUNS = 2_000
+"""How many joined runs of deeds are kept. With more, all are forgotten."""
 
 
-_Parts = list[tuple[DeedKind, str, float, int]]
-"""Deeds: kind, words, weight by age (times the number if it differs among them), and tokens."""
+_Row = tuple[float, float, int, int, float, float, float]
+"""From which number on a row is told, its weight, tokens, tokens that must stay, their extra
+weight, the room from which on it stays whole, and the least room."""
+
+
+class _Lines:
+    """The lines that a number gives: items, what was done before each, and after the last one."""
+
+    def __init__(self) -> None:
+        self.items: list[int] = []
+        """Indices of the items that are told."""
+        self.said: list[str] = []
+        self.did: list[str] = []
+        """One more than items; empty where there is nothing to tell."""
+        self.tokens: list[int] = []
+        """Of all lines, each with its line end."""
+
+    def add(self, index: int, said: tuple[str, int], did: tuple[str, int]) -> None:
+        """Add an item, and what was done before it."""
+        self.items.append(index)
+        self.said.append(said[0])
+        self.end(did)
+        self.tokens.append(said[1])
+
+    def end(self, did: tuple[str, int]) -> None:
+        """Add what was done after the last item."""
+        self.did.append(did[0])
+        self.tokens.append(did[1])
+
+    def all(self) -> Iterator[str]:
+        """Yield the lines in order."""
+        for said, did in zip_longest(self.said, self.did):
+            if did:
+                yield did
+            if said is not None:
+                yield said
 
 
 @dataclass
@@ -83,27 +130,33 @@ class Chronology:
     weights: KindWeights = PLAIN
     level: Level = "detailed"
     """The level. Levels other than `detailed` do not favour newer texts."""
-    _costs: dict[float, float] = field(default_factory=dict, init=False, repr=False)
-    """Estimated tokens of all rows, by the number that was tried."""
-    _cuts: dict[tuple[int, int], str] = field(default_factory=dict, init=False, repr=False)
-    """The cut text of rows, by row and room."""
-    _parts: dict[tuple[int, int], _Parts] = field(default_factory=dict, init=False, repr=False)
-    """The deeds between two rows, by the indices of the first and last deed."""
+    _costs: dict[float, tuple[float, bool]] = field(default_factory=dict, init=False, repr=False)
+    """Estimated tokens of all rows by the number that was tried, and whether they are complete."""
+    _found: list[_Row] = field(default_factory=list, init=False, repr=False)
+    """The rows found so far, those first that are told from a small number on."""
+    _texts: list[tuple[float, int]] = field(default_factory=list, init=False, repr=False)
+    """The items among them: from which number on they are told, and their index."""
+    _news: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
+    """Whether the reader does not see an item elsewhere, by index."""
+    _cuts: dict[tuple[int, int, bool], tuple[str, int]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    """The line of an item and its tokens, by index, room, and whether the line before asks."""
 
     def told(self, room: int) -> str:
         """Return the chronology in at most `room` tokens. Empty if nothing fits."""
         if self.notes.is_plain_talk:
             return self._talk.told(room)
-        if room < STUB or not self._rows:
+        if room < STUB:
             return ""
 
         best, low, high = "", 0.0, MOST
         target, number = float(room), self._number(room)
         for _ in range(TRIES):
-            text = "\n".join(self._lines(number))
-            taken = self.counter.composed(text)
+            lines = self._lines(number)
+            taken = self._tokens(lines)
             if taken <= room:
-                best, low = text, number
+                best, low = self._text(lines), number
             else:
                 high = number
             if 0 <= room - taken <= ENOUGH * room or low >= MOST or high <= LEAST:
@@ -120,14 +173,29 @@ class Chronology:
         low, high = LEAST, MOST
         for _ in range(STEPS):
             middle = math.sqrt(low * high)
-            if middle not in self._costs:  # all targets share the first steps
-                self._costs[middle] = self._cost(middle)
-            low, high = (middle, high) if self._costs[middle] <= target else (low, middle)
+            is_more = self._takes_more(middle, target)
+            low, high = (low, middle) if is_more else (middle, high)
         return low
 
-    def _cost(self, number: float) -> float:
-        total = 0.0
-        for weight, size, least, must, whole, stub in self._sizes:
+    def _takes_more(self, number: float, target: float) -> bool:
+        """Whether the rows take more than the target. All targets share the first numbers."""
+        total, is_complete = self._costs.get(number, (0.0, False))
+        if total <= target and not is_complete:
+            limit = 2 * target
+            total = self._cost(number, limit)
+            self._costs[number] = total, total <= limit
+        return total > target
+
+    def _cost(self, number: float, limit: float) -> float:
+        """Estimate the tokens of all rows, up to a limit. Rows told from a larger number on take
+        none, and are not looked at.
+        """
+        total, place = 0.0, 0
+        while total <= limit and (place < len(self._found) or self._find(number)):
+            since, weight, size, least, must, whole, stub = self._found[place]
+            if since > number * NEARLY:
+                break
+            place += 1
             room = number * weight
             if room >= whole:
                 total += size + LINE_TOKENS
@@ -135,19 +203,37 @@ class Chronology:
                 total += max(room, least) + LINE_TOKENS
         return total
 
+    def _find(self, number: float) -> bool:
+        """Find the next row that is told with this number, unless the reader sees its text."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= number * NEARLY:
+            since, index = heappop(waiting)
+            if index < 0:
+                weight, size, stub = self._deeds.weighed(~index)
+                self._found.append((since, weight, size, 0, 0.0, size, stub))
+                return True
+            if self._is_new(index):
+                sizes = sized(self._span[index], self.counter).sizes
+                self._found.append((since, self._weights[index], *sizes))
+                self._texts.append((since, index))
+                return True
+        return False
+
     def _fuller(self, text: str, number: float, larger: float, room: int) -> str:
         """Give as many of the newest rows as possible a larger number: one number for all may leave
         room, as rows of one weight come in all at once.
         """
-        low, high = 0, len(self._rows)
+        small, large = self._lines(number), self._lines(larger * LARGER)
+        numbers, best = (number, larger * LARGER), None
+        low, high = 0, len(self._span) + len(self._deeds.rows)
         while low < high:
             half = (low + high) // 2
-            fuller = "\n".join(self._lines(number, larger * LARGER, half))
-            if self.counter.composed(fuller) <= room:
-                text, high = fuller, half
+            fuller = self._mixed(small, large, numbers, half)
+            if self._tokens(fuller) <= room:
+                best, high = fuller, half
             else:
                 low = half + 1
-        return text
+        return text if best is None else self._text(best)
 
     @cached_property
     def _talk(self) -> Talk:
@@ -156,124 +242,267 @@ class Chronology:
     @cached_property
     def _items(self) -> list[Item]:
         """The items of the span that the reader does not see elsewhere."""
-        rows = (
-            x
-            for x in self.notes.items.rows
-            if self.first <= x.position < self.last or x.position in self.clipped
-        )
-        return [x for x in rows if x.info and not self.seen.tells(x.text)]
+        return [x for i, x in enumerate(self._span) if self._is_new(i)]
 
     @cached_property
-    def _rows(self) -> list[tuple[float, Item, Cuttable] | Deed]:
-        """The texts with their weights, and the deeds, in order."""
-        deeds = [x for x in self.notes.work.deeds if self.first <= x.position < self.last]
-        items = [(self._weight(x), x, cuttable(x, self.counter)) for x in self._items]
-        told = [row for row in items if row[0]]
-        rows: list[tuple[int, int, tuple[float, Item, Cuttable] | Deed]] = [
-            *((row[1].position, 0, row) for row in told),
-            *((deed.position, 1, deed) for deed in deeds if self._counts(deed.kind)),
-        ]
-        rows.sort(key=lambda row: row[:2])
-        return [row for *_, row in rows]
+    def _span(self) -> list[Item]:
+        """The items of the span."""
+        rows, span = self.notes.items.rows, (self.first, self.last)
+        first, last = (bisect_left(rows, x, key=lambda row: row.position) for x in span)
+        before, after = rows[:first] if self.clipped else [], rows[last:]
+        clipped = [[x for x in some if x.position in self.clipped] for some in (before, after)]
+        return [x for x in (*clipped[0], *rows[first:last], *clipped[1]) if x.info]
+
+    def _is_new(self, index: int) -> bool:
+        if index not in self._news:
+            self._news[index] = not self.seen.shows(probe_of(self._span[index]))
+        return self._news[index]
 
     @cached_property
-    def _sizes(self) -> list[tuple[float, int, int, float, float, float]]:
-        """For each row: weight, tokens, tokens that must stay, their extra weight, the room from
-        which on it stays whole, and the least room.
-        """
-        found = list[tuple[float, int, int, float, float, float]]()
-        for row in self._rows:
-            if isinstance(row, Deed):
-                weight = self._counts(row.kind) * self._freshness(row.position) / DEED_WHOLE
-                size = self.counter.text(row.what) + self.counter.text(row.came_to)
-                least, must, whole = 0, 0.0, 1.0
-            else:
-                weight, item, text = row
-                size, least, must = text.tokens, text.least, MUST * item.demands**2
-                whole = WHOLE if item.kind in PERSONS else 1.0
-            stub = WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
-            found.append((weight, size, least, must, whole * size, stub))
+    def _weights(self) -> list[float]:
+        """The weight of each text."""
+        rows = range(len(self._span))
+        last = next((i for i in reversed(rows) if self._is_new(i)), -1)
+        return [self._weight(x, is_last=i == last) for i, x in enumerate(self._span)]
+
+    @cached_property
+    def _waiting(self) -> list[tuple[float, int]]:
+        """A heap: from which number on a row is told, and its index; inverted for deeds."""
+        rows, count = enumerate(zip(self._weights, self._span, strict=True)), self.counter
+        found = [(sized(x, count).told_from / weight, i) for i, (weight, x) in rows if weight]
+        found += [(since, ~i) for i, since in enumerate(self._deeds.sinces())]
+        heapify(found)
         return found
+
+    @cached_property
+    def _deeds(self) -> DeedLines:
+        by = {kind: self._counts(kind) for kind in get_args(DeedKind)}
+        span = self.first, self.last
+        return DeedLines(self.notes.work, self.counter, span, by, self._freshness)
+
+    def _deeds_before(self, index: int) -> int:
+        """Return how many deeds come before a text."""
+        return bisect_left(self._deeds.positions, self._span[index].position)
+
+    @cached_property
+    def _persons(self) -> frozenset[int]:
+        """The indices of the user's messages, which are told to be missing if left out."""
+        rows = enumerate(self._span)
+        return frozenset(i for i, x in rows if x.kind in ("request", "aside") and self._is_new(i))
 
     def _counts(self, kind: DeedKind) -> float:
         """Return the weight of a kind of deed. In a service, calls change what users own."""
         by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
         return by * self.weights.of(kind)
 
-    def _weight(self, item: Item) -> float:
+    def _weight(self, item: Item, *, is_last: bool) -> float:
         fresh = max(self._freshness(item.position), item.demands)
-        kind = "closing" if item is self._items[-1] and item.kind == "said" else item.kind
-        weight = self.weights.of(kind) * fresh * (1 + DEMANDED * item.demands)
-        if item.kind == "request" and not self.notes.is_code:
-            weight *= OUTSIDE_CODE
+        kind = "closing" if is_last and item.kind == "said" else item.kind
+        weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
         if kind in ("closing", "said") and self.weights.decided != 1:
             weight *= self.weights.decided if _decides(item.text) else 1.0
         marked = MARKED if item.position in self.notes.marked else 1.0
-        power = PERSONS_POWER if item.kind in PERSONS else POWER
-        return weight * marked * math.pow(item.info, power)
+        return weight * marked * item.worth
+
+    @cached_property
+    def _by_kind(self) -> dict[Kind, float]:
+        found: dict[Kind, float] = {kind: self.weights.of(kind) for kind in get_args(Kind)}
+        if not self.notes.is_code:
+            found["request"] *= OUTSIDE_CODE
+        return found
+
+    @cached_property
+    def _ages(self) -> tuple[int, float]:
+        """Where ages are counted from, and how fast newer texts lose their extra weight."""
+        end = min(self.last, self.notes.position)
+        return end, max(NEAR_FADE, (end - self.first) / 4)
 
     def _freshness(self, position: int) -> float:
         """Return the weight of a position by its age in messages."""
         if self.level != "detailed":
             return 1.0
-        end = min(self.last, self.notes.position)
-        age, fade = end - position, max(NEAR_FADE, (end - self.first) / 4)
-        return OLD + NEAR * math.exp(-age / fade) + NOW * math.exp(-age / NOW_FADE)
+        end, fade = self._ages
+        age = end - position
+        fresh = OLD + NEAR * math.exp(-age / fade)
+        return fresh + NOW * math.exp(-age / NOW_FADE) if age < FADED else fresh
 
-    def _lines(self, smaller: float, larger: float = 0.0, since: int = 1 << 60) -> Iterator[str]:
-        """Yield lines with `smaller` tokens per unit of weight; `larger` from row `since` on."""
-        done, before, left_out = list[tuple[int, float, Deed]](), "", 0
-        for place, (row, sizes) in enumerate(zip(self._rows, self._sizes, strict=True)):
-            number = smaller if place < since else larger
-            if isinstance(row, Deed):
-                done.append((place, number, row))
-                continue
-            weight, item, text = row
-            room, (size, least, must, _, stub) = number * weight, sizes[1:]
-            if room < stub and not (least and room * must >= least):
-                left_out += item.kind in ("request", "aside")
-                continue
-            yield from self._done(done)
-            done.clear()
-            whole = room >= WHOLE * size and (size < SHORT or item.kind in PERSONS)
-            key = place, size if whole else int(room)
-            if key not in self._cuts:
-                shown = text.within(key[1], short_id(item.message_id))
-                self._cuts[key] = marked(shown, item.before_ids)
-            before = _line(item, self._cuts[key], before)
-            yield before
-        yield from self._done(done)
-        if left_out:
-            yield f"[{left_out:,} messages of the user are left out]"
+    def _lines(self, number: float) -> _Lines:
+        """Return the lines with `number` tokens per unit of weight."""
+        lines, begin, before = _Lines(), 0, ""
+        for index in self._shown(number):
+            said = self._line(index, number, before)
+            end = self._deeds_before(index)
+            lines.add(index, said, self._deeds.line(begin, end, number))
+            begin, before = end, said[0]
+        lines.end(self._deeds.line(begin, len(self._deeds.rows), number))
+        return lines
 
-    def _done(self, deeds: Sequence[tuple[int, float, Deed]]) -> Iterator[str]:
-        """Yield one line on what was done, and how much more there is."""
-        if not deeds:
-            return
-        (first, number, _), (last, other, _) = deeds[0], deeds[-1]
-        if number != other:
-            parts, number = self._parts_of((n, deed) for _, n, deed in deeds), 1.0
-        else:
-            if (first, last) not in self._parts:
-                self._parts[first, last] = self._parts_of((1.0, deed) for *_, deed in deeds)
-            parts = self._parts[first, last]
+    def _shown(self, number: float) -> list[int]:
+        """Return the indices of the texts that are told, in order."""
+        while self._find(number):
+            pass
+        found = list[int]()
+        for since, index in self._texts:
+            if since > number * NEARLY:
+                break
+            if sized(self._span[index], self.counter).is_told(number * self._weights[index]):
+                found.append(index)
+        found.sort()
+        return found
+
+    def _line(self, index: int, number: float, before: str) -> tuple[str, int]:
+        """Return the line of an item and its tokens."""
+        item = self._span[index]
+        row, room = sized(item, self.counter), number * self._weights[index]
+        size = row.sizes[0]
+        if room >= WHOLE * size and (size < SHORT or item.kind in PERSONS):
+            room = size
+        key = index, int(room), bool(item.before) and before.endswith(item.before)
+        if key not in self._cuts:
+            shown = row.text.within(key[1], short_id(item.message_id))
+            line = _line(item, marked(shown, item.before_ids), before)
+            self._cuts[key] = line, self.counter.composed(f"{line}\n")
+        return self._cuts[key]
+
+    def _mixed(
+        self, small: _Lines, large: _Lines, numbers: tuple[float, float], half: int
+    ) -> _Lines:
+        """Return the lines with the smaller number before row `half`, and the larger one after."""
+        texts = range(len(self._span))
+        first = bisect_left(texts, half, key=lambda i: i + self._deeds_before(i))
+        a, b = bisect_left(small.items, first), bisect_left(large.items, first)
+        mixed = _Lines()
+        mixed.items = small.items[:a] + large.items[b:]
+        mixed.said = small.said[:a] + large.said[b:]
+        begin = self._deeds_before(small.items[a - 1]) if a else 0
+        has_more = b < len(large.items)
+        end = self._deeds_before(large.items[b]) if has_more else len(self._deeds.rows)
+        did = self._deeds.mixed(begin, end, numbers, half - first)
+        mixed.did = [*small.did[:a], did[0], *large.did[b + 1 :]]
+        mixed.tokens = [*small.tokens[: 2 * a], did[1], *large.tokens[2 * b + 1 :]]
+        if has_more:  # its question may end the line before
+            said = self._line(large.items[b], numbers[1], small.said[a - 1] if a else "")
+            mixed.said[a], mixed.tokens[2 * a + 1] = said
+        return mixed
+
+    def _left_out(self, lines: _Lines) -> str:
+        """Return the line on the user's messages that are left out. Empty if there are none."""
+        gone = len(self._persons) - len(self._persons.intersection(lines.items))
+        return f"[{gone:,} messages of the user are left out]" if gone else ""
+
+    def _text(self, lines: _Lines) -> str:
+        return "\n".join(filter(None, (*lines.all(), self._left_out(lines))))
+
+    def _tokens(self, lines: _Lines) -> int:
+        """Count the text. Where each line is counted for itself, the sum is the count."""
+        count = self.counter.composed
+        if self.counter.lines is None:
+            return count(self._text(lines))
+        if gone := self._left_out(lines):
+            return sum(lines.tokens) + count(gone)
+        last = lines.did[-1] or (lines.said[-1] if lines.said else "")
+        return sum(lines.tokens) - (count(f"{last}\n") - count(last) if last else 0)
+
+
+class DeedLines:
+    """Tells the deeds of a span, in a line between two texts."""
+
+    def __init__(
+        self,
+        work: WorkLog,
+        counter: TokenCounter,
+        span: tuple[int, int],
+        counts: Mapping[DeedKind, float],
+        fresh: Callable[[int], float],
+    ) -> None:
+        self._work, self._counter, self._counts, self._fresh = work, counter, counts, fresh
+        self._kinds = frozenset(kind for kind, by in counts.items() if by)
+        begin, end = (bisect_left(work.deeds, x, key=lambda deed: deed.position) for x in span)
+        places: Sequence[int] = range(begin, end)
+        if len(self._kinds) < len(counts):
+            places = [i for i in places if work.deeds[i].kind in self._kinds]
+        self._sized = work.sized(counter, places)
+        self._ids = places
+        self.rows = [work.deeds[i] for i in places]
+        """The deeds that count, in order."""
+        self.positions = [deed.position for deed in self.rows]
+        self._bounds: dict[tuple[int, int], tuple[Run, float]] = {}
+        self._lines: dict[str, int] = {}
+
+    def sinces(self) -> list[float]:
+        """Return for each deed the number from which on it would be told alone."""
+        fresh = {at: self._fresh(at) for at in dict.fromkeys(self.positions)}
+        per = {kind: DEED_WHOLE / by for kind, by in self._counts.items() if by}
+        rows = zip(self._sized, self.rows, strict=True)
+        return [stub * per[deed.kind] / fresh[deed.position] for (_, stub), deed in rows]
+
+    def weighed(self, place: int) -> tuple[float, int, float]:
+        """Return the weight of a deed, its tokens and its least room."""
+        deed = self.rows[place]
+        weight = self._counts[deed.kind] * self._fresh(deed.position) / DEED_WHOLE
+        return weight, *self._sized[place]
+
+    def line(self, begin: int, end: int, number: float) -> tuple[str, int]:
+        """Return the line on the deeds from `begin` to before `end`, and its tokens."""
+        if begin >= end:
+            return NO_LINE
+        run, most = self._bound(begin, end)
+        if number * most * NEARLY < 1.0:
+            return NO_LINE
+        return self._told([(k, x, n, number * self._fresh(at)) for k, x, n, at in run.parts])
+
+    def mixed(
+        self, begin: int, end: int, numbers: tuple[float, float], half: int
+    ) -> tuple[str, int]:
+        """Return the line with the smaller number before deed `half`, and the larger one after."""
+        if not begin < half < end:
+            return self.line(begin, end, numbers[half <= begin])
+        if max(numbers) * self._bound(begin, end)[1] * NEARLY < 1.0:
+            return NO_LINE
+        weights = [
+            numbers[place >= half] * self._fresh(self.positions[place])
+            for place in range(begin, end)
+        ]
+        parts = _joined(zip(self.rows[begin:end], weights, strict=True))
+        return self._told([(k, x, self._counter.text(x), most) for k, x, most in parts])
+
+    def _bound(self, begin: int, end: int) -> tuple[Run, float]:
+        """Return the run of these deeds, and the most weight that a token of it has."""
+        if (begin, end) not in self._bounds:
+            run = self._run(begin, end)
+            most = max(self._counts[kind] * best for kind, best in run.best)
+            self._bounds[begin, end] = run, most * self._fresh(self.positions[end - 1])
+        return self._bounds[begin, end]
+
+    def _run(self, begin: int, end: int) -> Run:
+        runs = self._work.runs
+        first, last = (self._work.forgotten + self._ids[place] for place in (begin, end - 1))
+        key = self._counter, first, last, self._kinds
+        if key not in runs:
+            if len(runs) >= MOST_RUNS:
+                runs.clear()
+            runs[key] = _run_of(self.rows[begin:end], self._counter)
+        return runs[key]
+
+    def _told(self, parts: Sequence[tuple[DeedKind, str, int, float]]) -> tuple[str, int]:
+        """Return the line on parts with kind, words, tokens and weight by age times the number."""
         told, looks = list[str](), 0
-        looked = self.weights.looked * math.sqrt(sum(kind == "looked" for kind, *_ in parts))
-        for kind, text, most, size in reversed(parts):  # the newest look-ups first
+        looked = self._counts["looked"] * math.sqrt(sum(kind == "looked" for kind, *_ in parts))
+        for kind, text, size, most in reversed(parts):  # the newest look-ups first
             if kind == "looked":
                 looks += 1
-                fits = looks <= MOST_LOOKS and looked * (number * most) >= looks * size
+                fits = looks <= MOST_LOOKS and looked * most >= looks * size
             else:
-                fits = number * most * self._counts(kind) >= DEED_WHOLE * size
+                fits = most * self._counts[kind] >= DEED_WHOLE * size
             if fits:
                 told.append(text)
-        if told:
-            more = len(parts) - len(told)
-            yield f"  Did: {' · '.join(reversed(told))}{f' · {more} more' if more else ''}"
-
-    def _parts_of(self, deeds: Iterable[tuple[float, Deed]]) -> _Parts:
-        rows = [(deed, number * self._freshness(deed.position)) for number, deed in deeds]
-        return [(*part, self.counter.text(part[1])) for part in _parts_of(rows)]
+        if not told:
+            return NO_LINE
+        more = len(parts) - len(told)
+        line = f"  Did: {' · '.join(reversed(told))}{f' · {more} more' if more else ''}"
+        if line not in self._lines:
+            self._lines[line] = self._counter.composed(f"{line}\n")
+        return line, self._lines[line]
 
 
 def _line(item: Item, shown: str, before: str) -> str:
@@ -294,8 +523,25 @@ def _decides(text: str) -> bool:
     return any(topic_of(line) == "decisions" for line in lines_of(text))
 
 
-def _parts_of(deeds: Sequence[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str, float]]:
-    """Join deeds: checks with first and last outcome, files with how often they were written."""
+def _run_of(deeds: Sequence[Deed], counter: TokenCounter) -> Run:
+    parts = [
+        (kind, text, counter.text(text), int(at))
+        for kind, text, at in _joined((deed, deed.position) for deed in deeds)
+    ]
+    looks = [size for kind, _, size, _ in reversed(parts) if kind == "looked"]
+    best = {kind: 1 / (DEED_WHOLE * max(1, size)) for kind, _, size, _ in parts}
+    for kind, _, size, _ in parts:
+        best[kind] = max(best[kind], 1 / (DEED_WHOLE * max(1, size)))
+    if looks:
+        rank = enumerate(looks[:MOST_LOOKS], 1)
+        best["looked"] = math.sqrt(len(looks)) * max(1 / (n * max(1, size)) for n, size in rank)
+    return Run(parts, [*best.items()])
+
+
+def _joined(deeds: Iterable[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str, float]]:
+    """Join deeds: checks with first and last outcome, files with how often they were written. Each
+    part has the largest number of its deeds.
+    """
     checks, files = dict[str, list[str]](), dict[str, list[str]]()
     told = dict[tuple[DeedKind, str], float]()
     for deed, number in deeds:
@@ -331,4 +577,4 @@ def count_ahead(notes: Notes, counter: TokenCounter, since: int) -> None:
     for item in reversed(notes.items.rows):
         if item.position < since:
             break
-        _ = cuttable(item, counter).least
+        sized(item, counter)

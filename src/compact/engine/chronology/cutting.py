@@ -13,6 +13,9 @@ from compact.text import anchors
 from compact.text.sentences import beginning
 from compact.text.terms import STOP_WORDS
 
+SHORT, STUB, WHOLE = 40, 18, 0.55
+"""A text below this many tokens stays whole or is left out; fewest tokens of a cut text; and the
+share of its tokens from which on a short text, or the user's, stays whole."""
 MARK_TOKENS = 8
 """About how many tokens the mark takes."""
 HEAD_SHARE = 2 / 3
@@ -110,6 +113,11 @@ class Cuttable:
             taken += 1
         begun = "".join(words[:taken]).rstrip()
         return f"\n{begun}" if begun and unit[:1] == "\n" else begun
+
+
+def stub_of(size: int) -> float:
+    """Return the least room in which a text of so many tokens is told."""
+    return WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
 
 
 def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ information (`info`) is estimated from its distinct words, names and numbers.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,14 @@ from compact.engine.chronology.cutting import (
     ANNOUNCED,
     BLANK,
     UNIT,
+    WHOLE,
     WORD,
     Cuttable,
     info_of,
     squeezed,
+    stub_of,
 )
+from compact.engine.visible import probed
 from compact.messages.checkpoints import REFERENCE_LINE
 from compact.messages.messages import PersonWords, short_id
 from compact.messages.tokens import TokenCounter
@@ -36,6 +40,11 @@ Kind = Literal["host", "request", "pasted", "aside", "closing", "said", "earlier
 user pasted; `aside`: what the user says inside tool results; `closing`: the assistant's last words
 before the user speaks; `said`: its other words; `earlier`: from an earlier checkpoint."""
 
+MUST = 60.0
+"""Extra weight of the sentences of the clearest demand that must stay."""
+POWER, PERSONS_POWER = 0.6, 1.0
+"""Exponent of a text's information in its worth: twice as much is not worth twice as much. It is
+for the user's words, all of which may have to be followed."""
 MUST_STAY = 0.4
 """A demand at least this clear (0 to 1) stays when other sentences are cut."""
 PERSONS: frozenset[Kind] = frozenset(("host", "request", "aside"))
@@ -71,6 +80,22 @@ class Spoken(NamedTuple):
     """The question that ends the item's text."""
 
 
+class Sized(NamedTuple):
+    """What a text takes in a chronology."""
+
+    text: Cuttable
+    sizes: tuple[int, int, float, float, float]
+    """Tokens, tokens that must stay, their extra weight, the room from which on the text stays
+    whole, and the least room."""
+    told_from: float
+    """The least room, also for what must stay."""
+
+    def is_told(self, room: float) -> bool:
+        """Whether the text is told in this room."""
+        _, least, must, _, stub = self.sizes
+        return room >= stub or bool(least and room * must >= least)
+
+
 @dataclass(slots=True)
 class Item:
     """Something that was said."""
@@ -85,8 +110,12 @@ class Item:
     is_refusal: bool = False
     info: float = 0.0
     """An estimate of the information: distinct words, names and numbers."""
-    text_cut: Cuttable | None = field(default=None, repr=False, compare=False)
-    """The text as it may be cut; set when its tokens are first counted."""
+    worth: float = 0.0
+    """How much the information counts."""
+    text_cut: Sized | None = field(default=None, repr=False, compare=False)
+    """The text as it may be cut, with its sizes; set when its tokens are first counted."""
+    probe: tuple[str, frozenset[str]] | None = field(default=None, repr=False, compare=False)
+    """By what the text is found in a prompt; set when it is first searched."""
     spoken: Spoken | None = field(default=None, repr=False, compare=False)
     """The text split into sentences; set on first use."""
     demands: float = 0.0
@@ -235,8 +264,9 @@ class Items:
 
 
 def _weigh(item: Item) -> None:
-    item.text_cut = item.spoken = None
+    item.text_cut = item.spoken = item.probe = None
     item.info = max(info_of(item.text), float(bool(item.before)))
+    item.worth = math.pow(item.info, PERSONS_POWER if item.kind in PERSONS else POWER)
     if item.kind in PERSONS:
         item.demands = max(map(demand_of, sentences_in(item.text)), default=0.0)
 
@@ -253,15 +283,27 @@ def without_superseded(text: str) -> str:
     return _SUPERSEDED.sub("\n", text)
 
 
-def cuttable(item: Item, counter: TokenCounter) -> Cuttable:
+def sized(item: Item, counter: TokenCounter) -> Sized:
     """Return an item's text as it may be cut. The user's demands stay."""
-    if item.text_cut is None or item.text_cut.counter is not counter:
-        words = squeezed(item.text)
-        if item.kind in PERSONS:
-            item.text_cut = Cuttable(words, counter, lambda said: demand_of(said) >= MUST_STAY)
-        else:
-            item.text_cut = Cuttable(words, counter)
+    if item.text_cut is None or item.text_cut.text.counter is not counter:
+        words, is_persons = squeezed(item.text), item.kind in PERSONS
+        text = Cuttable(words, counter, _must_stay) if is_persons else Cuttable(words, counter)
+        must, whole = MUST * item.demands**2, WHOLE if is_persons else 1.0
+        least, stub = text.least, stub_of(text.tokens)
+        sizes = text.tokens, least, must, whole * text.tokens, stub
+        item.text_cut = Sized(text, sizes, min(stub, least / must) if least and must else stub)
     return item.text_cut
+
+
+def probe_of(item: Item) -> tuple[str, frozenset[str]]:
+    """Return what to search for to find an item's text in a prompt."""
+    if item.probe is None:
+        item.probe = probed(item.text)
+    return item.probe
+
+
+def _must_stay(sentence: str) -> bool:
+    return demand_of(sentence) >= MUST_STAY
 
 
 def _is_frame(line: str) -> bool:

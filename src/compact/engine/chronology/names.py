@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import chain
@@ -32,15 +32,13 @@ def listed(
     """Return the likeliest names that fit and that neither `told` nor `seen` has. Paths are shown
     relative to the root that most files share.
     """
-    known = seen.names | names_in(told)
-    root = root_of(notes)
-    names = list[str]()
-    weights = {text: odds for text, _, odds in notes.ranked() if text not in seen.names}
-    for name in Likeliest(weights, counter):
+    known, root, names = names_in(told), root_of(notes), list[str]()
+    likeliest = ((odds, text) for text, odds in notes.likeliest() if not seen.has_name(text))
+    for name in for_their_tokens(likeliest, counter):
         if room < LEAST_NAME:
             break
         short = below(name, root)
-        if known.isdisjoint((name, short)):
+        if known.isdisjoint((name, short)) and not seen.has_name(short):
             cost = counter.text(" " + short) + 1
             if cost <= room:
                 names.append(short)
@@ -49,33 +47,19 @@ def listed(
     return ", ".join(names)
 
 
-class Likeliest:
-    """Yields names by weight for their tokens. Tokens are counted only for a name that may come
-    next: each name has at least two.
+def for_their_tokens(names: Iterable[tuple[float, str]], counter: TokenCounter) -> Iterator[str]:
+    """Yield names by weight for their tokens; they come by weight. Tokens are counted only for a
+    name that may come next: each name has at least two.
     """
-
-    def __init__(self, weights: Mapping[str, float], counter: TokenCounter) -> None:
-        self._left = sorted([(weight, text) for text, weight in weights.items()])
-        self._heap: list[tuple[float, str]] = []
-        self._found: list[str] = []
-        self._counter = counter
-
-    def __iter__(self) -> Iterator[str]:
-        place = 0
-        while place < len(self._found) or self._find():
-            yield self._found[place]
-            place += 1
-
-    def _find(self) -> bool:
-        left, heap = self._left, self._heap
-        while left and not (heap and heap[0][0] < -left[-1][0] / 2**THRIFT):
-            weight, text = left.pop()
-            tokens = self._counter.text(" " + text) + 1
+    heap, rest = list[tuple[float, str]](), iter(names)
+    following = next(rest, None)
+    while heap or following:
+        while following and not (heap and heap[0][0] < -following[0] / 2**THRIFT):
+            weight, text = following
+            tokens = counter.text(" " + text) + 1
             heappush(heap, (-weight / tokens**THRIFT, text))
-        if heap:
-            self._found.append(heappop(heap)[1])
-            return True
-        return False
+            following = next(rest, None)
+        yield heappop(heap)[1]
 
 
 def root_of(notes: Notes) -> str:

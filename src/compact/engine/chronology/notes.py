@@ -6,8 +6,9 @@ tools did, `ledger` the names. `chronology` decides which of it a checkpoint tel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from compact.engine.chronology.items import Items
 from compact.engine.chronology.work import WorkLog
@@ -49,12 +50,9 @@ class Notes:
     work: WorkLog = field(default_factory=WorkLog)
     marked: set[int] = field(default_factory=set)
     """Positions of important messages."""
-    _ranked: list[tuple[str, Use, float]] | None = field(default=None, repr=False)
-    """The names by likelihood, until more is read."""
 
     def read(self, messages: Iterable[Message]) -> Notes:
         """Read the next messages; return the notes."""
-        self._ranked = None
         for message in messages:
             if message.is_important:
                 self.marked.add(self.position)
@@ -149,9 +147,11 @@ class Notes:
 
     def ranked(self) -> list[tuple[str, Use, float]]:
         """Return the names, those most likely to be needed first."""
-        if self._ranked is None:
-            self._ranked = self.ledger.ranked(self.position, RANKED)
-        return self._ranked
+        return self.ledger.ranked(self.position, RANKED)
+
+    def likeliest(self) -> Iterator[tuple[str, float]]:
+        """Yield the names with their odds, those most likely to be needed first."""
+        return islice(self.ledger.likeliest(self.position), RANKED)
 
 
 def notes_of(history: History, *, known: Message | None = None, until: int | None = None) -> Notes:

@@ -60,6 +60,7 @@ class Talk:
         self._said = [said for pair in pairs for said in _said_in(*pair)]
         self._marked = [x for x in self._said if x.position in notes.marked]
         self._counter, self._weigh = counter, _weighing(weights)
+        self._costs = {x.text: counter.text(x.text) + 1 for x in self._said}
         self._is_people = is_record(items)
         self._names = _names_of(items) if self._is_people else {}
         self._before_ids = dict[int, dict[str, Sequence[str]]]()
@@ -82,9 +83,6 @@ class Talk:
             left -= over + SPEAKER_TOKENS
         return ""
 
-    def _cost(self, text: str) -> int:
-        return self._counter.text(text) + 1
-
     @cached_property
     def _clear(self) -> list[Said]:
         """The user's clear demands, the clearest and newest first."""
@@ -97,20 +95,20 @@ class Talk:
         room that is left by weight, the newest first among equals.
         """
         said = self._said
-        first = Candidates(self._marked, self._cost).within(budget)
+        first = Candidates(self._marked, self._costs.__getitem__).within(budget)
         for one in self._clear if rules else ():
-            took = self._cost(one.text)
+            took = self._costs[one.text]
             if took <= rules and one not in first:
                 first.append(one)
                 rules -= took
-        left = budget - sum(self._cost(x.text) for x in first)
+        left = budget - sum(self._costs[x.text] for x in first)
         rest = self._beside(first).within(left)
-        left -= sum(self._cost(x.text) for x in rest)
+        left -= sum(self._costs[x.text] for x in rest)
         chosen = set(map(id, (*first, *rest)))
         told = {x.text for x in (*first, *rest)}
         newest_first = said[::-1] if left > SPARE * budget else []
         for one in sorted(newest_first, key=self._weigh, reverse=True):
-            if one.text not in told and (took := self._cost(one.text) + SPEAKER_TOKENS) <= left:
+            if one.text not in told and (took := self._costs[one.text] + SPEAKER_TOKENS) <= left:
                 chosen.add(id(one))
                 told.add(one.text)
                 left -= took
@@ -121,7 +119,7 @@ class Talk:
         if self._rest is None or self._rest[0] != first:
             at = {x.position for x in first}
             others = [x for x in self._said if x.position not in at or x not in first]
-            self._rest = first, Candidates(others, self._cost, self._weigh)
+            self._rest = first, Candidates(others, self._costs.__getitem__, self._weigh)
         return self._rest[1]
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from compact.engine.chronology.cutting import gist
+from compact.engine.chronology.cutting import gist, stub_of
 from compact.messages.arguments import leaves, read_json
 from compact.messages.messages import ToolCall, ToolResult
+from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
 from compact.text import anchors
 from compact.text.commands import program_of, steps_of
@@ -101,6 +102,15 @@ class Deed(NamedTuple):
     """The result, as printed."""
 
 
+class Run(NamedTuple):
+    """The deeds between two texts, joined."""
+
+    parts: list[tuple[Kind, str, int, int]]
+    """Kind, words, tokens, and position of the newest deed."""
+    best: list[tuple[Kind, float]]
+    """How much of the weight of each kind a token has at most, without regard to age."""
+
+
 class Check(NamedTuple):
     """The last run of a check."""
 
@@ -135,6 +145,14 @@ class WorkLog:
 
     deeds: list[Deed] = field(default_factory=list)
     """Deeds in the order of their results."""
+    forgotten: int = 0
+    """How many deeds before them were forgotten."""
+    _sizes: tuple[TokenCounter | None, list[tuple[int, float]]] = field(
+        default_factory=lambda: (None, []), repr=False
+    )
+    """What each deed takes, and who counted it."""
+    runs: dict[tuple[object, int, int, frozenset[Kind]], Run] = field(default_factory=dict)
+    """Joined deeds, by counter, first and last deed and kinds, for the next chronologies."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
     """The newest task list of a tool: each task's words, and whether it is done."""
     doing: str = ""
@@ -357,9 +375,22 @@ class WorkLog:
         rows = [*self.tasks, *self.tracked.values()]
         return list(dict.fromkeys(words for words, done in rows if not done))
 
+    def sized(self, counter: TokenCounter, places: Sequence[int]) -> list[tuple[int, float]]:
+        """Return the tokens of these deeds, and the least room for each. Each is counted once."""
+        before, known = self._sizes
+        known = known if before is counter else []
+        if new := self.deeds[len(known) :]:
+            sizes = [counter.text(deed.what) + counter.text(deed.came_to) for deed in new]
+            known = [*known, *((size, stub_of(size)) for size in sizes)]
+            self._sizes = counter, known  # at once: another window may count, too
+        return [known[i] for i in places]
+
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
-        del self.deeds[:-MOST_DEEDS]
+        gone = max(0, len(self.deeds) - MOST_DEEDS)
+        self.forgotten += gone
+        self._sizes = self._sizes[0], self._sizes[1][gone:]
+        del self.deeds[:gone]
         self.stale = set(sorted(self.stale)[-MOST_KEPT:])
         for files in (self.unchecked, self.uncommitted, self.files, self.read, self._read):
             while len(files) > MOST_KEPT:
