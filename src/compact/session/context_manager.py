@@ -7,14 +7,14 @@ several processes can use it at once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.plan import Plan
-from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
+from compact.errors import InvalidArgument, InvalidMessage, Superseded
 from compact.messages.asking import Ask, wanted
 from compact.messages.budget import ContextBudget, ContextWindow, WindowUse
 from compact.messages.calls import known_options, named
@@ -23,35 +23,35 @@ from compact.messages.checkpoints import Checkpoint
 from compact.messages.context import ActiveContext
 from compact.messages.copies import copied_message
 from compact.messages.events import ModelChanged
-from compact.messages.formats.known import format_named
-from compact.messages.formats.tool_schemas import schemas_for
 from compact.messages.given import Given, fields_given, messages_given
-from compact.messages.goals import Goal, goals_given
 from compact.messages.messages import Message
 from compact.messages.options import taking
 from compact.messages.policy import CompactPolicy
 from compact.messages.protocols import ChatModel, SessionStore
 from compact.messages.reliability import Reliability
 from compact.messages.replies import Delta, Reply, Usage
-from compact.messages.sessions import Branch, Move, Purpose, Snapshot
 from compact.session import running
+from compact.session.goals import Goals
 from compact.session.history import Record, SessionHistory
-from compact.session.intake import taken_in, track, track_others
+from compact.session.intake import taken_in, track
+from compact.session.moved import moved
 from compact.session.open_session import OpenSession
 from compact.session.opening import SessionOptions
 from compact.session.prompt_overhead import checked_size
 from compact.session.resent_list import ListDigest, Recognized, take, understood
 from compact.session.running import off_loop, threaded
-from compact.session.state import ALL_MOVES
 from compact.session.system_prompt import MOST_TRIES
-from compact.session.views import review, time_travel
-from compact.session.views.fitting import wanted_of
-from compact.session.views.review import CompressionProposal
+from compact.session.views.fitting import checked_ratio, wanted_of
+from compact.session.views.review import Review
+from compact.session.views.time_travel import TimeTravel
 from compact.session.views.view import use_of
 from compact.text import recalls
 from compact.text.prompts import SystemPrompt
 from compact.text.recalls import Expansion, Recalled
 from compact.wiring import key_of
+
+if TYPE_CHECKING:
+    from compact.session.recall import RecallTools
 
 T = TypeVar("T")
 Place = tuple[str, int]
@@ -161,13 +161,6 @@ class ContextManager:
     def compressions(self) -> int:
         """How many compressions led to what prompts show now."""
         return self._session.view.projection.number if self._session.view.projection else 0
-
-    def moves(self) -> list[Move]:
-        """Return the compressions, undos, redos and restores of the open branch, oldest first: all
-        that changed what prompts for the window show.
-        """
-        state = self._session.state
-        return list(state.moves(self.window.size, most=ALL_MOVES))[::-1]
 
     @property
     def last_plan(self) -> Plan | None:
@@ -349,57 +342,12 @@ class ContextManager:
         self, target_ratio: float | None = None, *, guidance: str = ""
     ) -> Plan:
         """`compress_conversation` for async callers."""
-        view, ratio = self._session.view, _checked_ratio(target_ratio)
+        view, ratio = self._session.view, checked_ratio(target_ratio)
         return await off_loop(
             view.compress(
                 lambda was_due: wanted_of(view, ratio, was_due=was_due), guidance=guidance
             )
         )
-
-    def propose_compression(
-        self, *, target_ratio: float | None = None, guidance: str = ""
-    ) -> CompressionProposal:
-        """Return what `compress_conversation` would do now: the messages that summaries would
-        replace, the tokens before and after, and each new checkpoint with its text. Nothing changes
-        until you call `accept`. To refuse the proposal, drop it. If nothing can be freed, the
-        proposal has no checkpoints, and its `why` says so.
-
-        Raises:
-            CannotFit, BlockingCallInLoop, InvalidArgument: as in `compress_conversation`.
-        """
-        work = self.apropose_compression(target_ratio=target_ratio, guidance=guidance)
-        return self._run(work, "apropose_compression()")
-
-    async def apropose_compression(
-        self, *, target_ratio: float | None = None, guidance: str = ""
-    ) -> CompressionProposal:
-        """`propose_compression` for async callers."""
-        ratio = _checked_ratio(target_ratio)
-        return await off_loop(review.proposed(self._session.view, ratio, guidance))
-
-    def accept(
-        self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
-    ) -> Plan:
-        """Carry out a proposed compression, whole or not at all, and return its plan. Messages
-        added since the proposal are still shown in full. `summaries` are your own texts to use
-        instead of the proposed ones, by checkpoint id. If such a text is shortened later, it is
-        shortened from your words, not from the messages. `undo` takes the compression back.
-
-        Raises:
-            SummaryRejected: a text holds a secret, a heading of compact's or a picture, or is too
-                long; the error says which. You may accept the proposal again with another text.
-            Superseded: since the proposal was made, the session was compressed, or its goals, pins
-                or branch changed; nothing was stored.
-            NotFound: the proposal has no checkpoint with such an id.
-            InvalidArgument: a text is empty, or the proposal is for another session.
-        """
-        return review.accepted(self._session.view, proposal, summaries or {})
-
-    async def aaccept(
-        self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
-    ) -> Plan:
-        """`accept` for async callers."""
-        return await threaded(lambda: self.accept(proposal, summaries=summaries))
 
     def get_conversation_summary(self) -> str:
         """Return the texts of the checkpoints that prompts show now. Without checkpoints, summarize
@@ -573,48 +521,22 @@ class ContextManager:
     # --- goals and mode --------------------------------------------------------------------------
 
     @property
-    def goals(self) -> tuple[Goal, ...]:
-        """The session's goals. Every prompt shows the active goals word for word."""
-        return self._session.state.goals
-
-    def set_goals(self, goals: Sequence[Goal | str]) -> tuple[Goal, ...]:
-        """Replace all goals, and return the new ones. A text becomes an active goal.
-
-        Raises:
-            InvalidArgument: `goals` is not a list of goals and texts, or a goal is empty.
-        """
-        self._session.state.set_goals(goals_given(goals))
-        track_others(self._session.state, self.window)
-        self._session.view.reload()
-        return self.goals
-
-    def confirm_goal(self, goal_id: str) -> tuple[Goal, ...]:
-        """Confirm a goal that a model set, and return all goals. Prompts then show the goal as the
-        user's, and no model can end it.
-
-        Raises:
-            NotFound: the session has no goal with that id.
-        """
-        if all(goal.id != goal_id for goal in self.goals):
-            raise NotFound(
-                f"the session has no goal {goal_id!r}; `goals` lists them with their ids"
-            )
-        changed = {"confirmed": True}
-        return self.set_goals(
-            [g.model_copy(update=changed) if g.id == goal_id else g for g in self.goals]
-        )
+    def goals(self) -> Goals:
+        """The session's goals, and their changes: `goals.set([...])`, `goals.confirm(id)`."""
+        return Goals.of(self._session)
 
     @property
     def mode(self) -> str:
-        """The session's mode: what the session is used for (see `text.modes`)."""
-        return self._session.state.policy.mode
-
-    def set_mode(self, name: str) -> None:
-        """Set the session's mode. The mode is kept when the session is reopened.
+        """The session's mode: what the session is used for (see `text.modes`). Set it to change it:
+        the mode is kept when the session is reopened.
 
         Raises:
             InvalidConfig: there is no such mode; the error lists the modes.
         """
+        return self._session.state.policy.mode
+
+    @mode.setter
+    def mode(self, name: str) -> None:
         self._session.state.set_mode(name)
         self._session.view.reload()
 
@@ -622,6 +544,18 @@ class ContextManager:
     def system_prompt(self) -> SystemPrompt | None:
         """The system prompt, and which parts were left out. None without the option `prompt`."""
         return self._session.view.counted.preamble(self._session.view.size).prompt
+
+    # --- going back, and reading before it counts ------------------------------------------------
+
+    @property
+    def time(self) -> TimeTravel:
+        """Snapshots and branches, undo and redo."""
+        return TimeTravel(self._session)
+
+    @property
+    def review(self) -> Review:
+        """Compressions to read, edit and accept before they count."""
+        return Review(self._session)
 
     # --- pins, and messages put aside ------------------------------------------------------------
 
@@ -692,110 +626,14 @@ class ContextManager:
         page = expand(self._session.state, id, max_tokens=max_tokens, start=start)
         return page.model_copy(update={"messages": tuple(map(copied_message, page.messages))})
 
-    def recall_tools(self, format: str | None = None) -> list[dict[str, Any]]:
-        """Return the schemas of the tools `recall` and `expand`, to declare to a model, in the
-        session's wire format or another one.
+    @property
+    def tools(self) -> RecallTools:
+        """`recall` and `expand` as tools for a model: `tools.schemas()`, `tools.call(…)`."""
+        from compact.session.recall import RecallTools
 
-        Raises:
-            UnknownModel: there is no such format.
-        """
-        written = format_named(format or self._session.state.wire.name)
-        return schemas_for(written.tool_shape, recalls.tools())
+        return RecallTools(self._session)
 
-    def call_tool(
-        self,
-        name: str,
-        arguments: str | Mapping[str, Any],
-        *,
-        max_tokens: int | None = None,
-    ) -> str:
-        """Run `recall` or `expand` for a model that called the tool, and return the answer's text.
+    if not TYPE_CHECKING:
 
-        Raises:
-            InvalidInput: there is no such tool, or an argument is missing.
-            NotFound: nothing in the session has the id that the model gave.
-        """
-        from compact.session.recall import answer_tool
-
-        session = self._session
-        shown = session.view.shown_whole()
-        return answer_tool(session.state, name, arguments, max_tokens, shown)
-
-    # --- going back ------------------------------------------------------------------------------
-
-    def snapshot(self, note: str = "", *, purpose: Purpose = "recovery") -> Snapshot:
-        """Save the session's state, to `restore` it later. Return the snapshot, which is tiny. More
-        than `policy.snapshots_kept` are not kept: old ones are deleted, but none with your note.
-        """
-        session = self._session
-        return time_travel.take_snapshot(session.state, session.view, purpose=purpose, note=note)
-
-    def snapshots(self) -> list[Snapshot]:
-        """Return the session's snapshots, oldest first."""
-        return self.store.snapshots(self.id)
-
-    def delete_snapshot(self, snapshot: Snapshot | str) -> None:
-        """Delete a snapshot. The history keeps all messages.
-
-        Raises:
-            NotFound: the session has no such snapshot.
-        """
-        wanted = snapshot if isinstance(snapshot, str) else snapshot.id
-        saved = time_travel.find_snapshot(self._session.state, wanted)
-        self.store.delete_snapshots(self.id, [saved.id])
-
-    def restore(self, snapshot: Snapshot | str) -> None:
-        """Continue from a snapshot. Later messages are kept on their own branch.
-
-        Raises:
-            NotFound: the session has no such snapshot.
-        """
-        wanted = snapshot if isinstance(snapshot, str) else snapshot.id
-        saved = time_travel.find_snapshot(self._session.state, wanted)
-        time_travel.restore(self._session.state, self._session.view, saved)
-
-    def branch(self, *, at: int) -> Branch:
-        """Start a new branch from the session's first `at` messages, and return the branch.
-
-        Raises:
-            NotFound: the session has fewer than `at` messages.
-        """
-        return time_travel.branch_off(self._session.state, self._session.view, at)
-
-    def branches(self) -> list[Branch]:
-        """Return the session's branches, oldest first."""
-        return self.store.branches(self.id)
-
-    def undo(self) -> None:
-        """Undo the last compression, restore or branch. Messages are kept.
-
-        Raises:
-            NotFound: there is nothing to undo.
-        """
-        time_travel.step("undo", self._session.state, self._session.view)
-
-    def redo(self) -> None:
-        """Reverse the last undo.
-
-        Raises:
-            NotFound: nothing was undone, or something else was done since.
-        """
-        time_travel.step("redo", self._session.state, self._session.view)
-
-    def context_at(self, at: int) -> ActiveContext:
-        """Return the context that a model saw when the session had `at` messages. If `at` counts
-        all messages, the context also quotes what recall finds for the user's newest message.
-
-        Raises:
-            NotFound: the session has fewer than `at` messages.
-        """
-        if not 0 <= at <= len(self.history):
-            raise NotFound(f"session {self.id!r} has {len(self.history)} messages, not {at}")
-        return time_travel.context_at(self._session.view, at)
-
-
-def _checked_ratio(ratio: float | None) -> float | None:
-    if ratio is not None and not 0 < ratio <= 1:
-        reason = f"target_ratio must lie above 0 and be at most 1, got {ratio!r}"
-        raise InvalidArgument("target_ratio", reason)
-    return ratio
+        def __getattr__(self, name: str) -> object:
+            return moved(self, name)

@@ -6,19 +6,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compact.engine import shorten
 from compact.errors import InvalidArgument, InvalidInput, NotFound
 from compact.messages.checkpoints import Checkpoint
+from compact.messages.formats.known import format_named
+from compact.messages.formats.tool_schemas import schemas_for
 from compact.messages.given import plain
 from compact.messages.messages import Message, Part, Text, ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter
 from compact.session.history import SessionHistory
 from compact.session.state import ALL_MOVES, SessionState
-from compact.text.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
+from compact.text.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told, tools
 from compact.text.snippets import Sought
 from compact.text.terms import readable, searchable
+
+if TYPE_CHECKING:
+    from compact.session.open_session import OpenSession
 
 DIGESTS_DIFFER = 8
 """By how many tokens two digests may differ."""
@@ -245,6 +250,35 @@ def _of_call(state: SessionState, call_id: str) -> list[int]:
 
 
 # --- as tools -------------------------------------------------------------------------------------
+
+
+class RecallTools:
+    """`ctx.tools`: `recall` and `expand` as tools for a model."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+
+    def schemas(self, format: str | None = None) -> list[dict[str, Any]]:
+        """Return the schemas of the tools, to declare to a model, in the session's wire format or
+        another one.
+
+        Raises:
+            UnknownModel: there is no such format.
+        """
+        written = format_named(format or self._session.state.wire.name)
+        return schemas_for(written.tool_shape, tools())
+
+    def call(
+        self, name: str, arguments: str | Mapping[str, Any], *, max_tokens: int | None = None
+    ) -> str:
+        """Run `recall` or `expand` for a model that called the tool, and return the answer's text.
+
+        Raises:
+            InvalidInput: there is no such tool, or an argument is missing.
+            NotFound: nothing in the session has the id that the model gave.
+        """
+        shown = self._session.view.shown_whole()
+        return answer_tool(self._session.state, name, arguments, max_tokens, shown)
 
 
 def answer_tool(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from compact.engine.inputs import ROLL_OVER_SHARE, RUNGS, LadderRung, Wanted
-from compact.errors import CannotFit, CompactError, SummaryRejected, Superseded
+from compact.errors import CannotFit, CompactError, InvalidArgument, SummaryRejected, Superseded
 from compact.messages.events import EmergencyRung
 from compact.session.views.time_travel import take_snapshot
 from compact.session.views.view import View
@@ -128,3 +128,15 @@ def _floor(view: View, but: int | None = None) -> int:
 
     ladder = Ladder(view.counted.history, view.counted.state.policy)
     return ladder.floor(but=but) + view.overhead_tokens
+
+
+def checked_ratio(ratio: float | None) -> float | None:
+    """Return the share to keep, checked.
+
+    Raises:
+        InvalidArgument: it is not above 0 and at most 1.
+    """
+    if ratio is not None and not 0 < ratio <= 1:
+        reason = f"target_ratio must lie above 0 and be at most 1, got {ratio!r}"
+        raise InvalidArgument("target_ratio", reason)
+    return ratio

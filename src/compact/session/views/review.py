@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from compact.engine.plan import as_it_is, weighed, why_no_more
 from compact.errors import InvalidArgument, NotFound, Superseded
 from compact.messages.checkpoints import REFERENCE_LINE, Checkpoint, Level, Verdict
+from compact.session import running
 from compact.session.views.drafts import Draft, end_draft
-from compact.session.views.fitting import wanted_of
+from compact.session.views.fitting import checked_ratio, wanted_of
 from compact.session.views.view import ASKED, View
 
 if TYPE_CHECKING:
     from compact.engine.plan import Plan
+    from compact.session.open_session import OpenSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,61 @@ class CompressionProposal:
         return self.plan.why
 
 
-async def proposed(view: View, ratio: float | None, guidance: str) -> CompressionProposal:
-    """Return what a requested compression would do now. Store nothing.
+class Review:
+    """`ctx.review`: a compression to read before it counts. Nothing changes until `accept`."""
 
-    Raises:
-        CompactError: no smaller context could be made.
-    """
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+
+    def propose(
+        self, *, target_ratio: float | None = None, guidance: str = ""
+    ) -> CompressionProposal:
+        """Return what `compress_conversation` would do now: the messages that summaries would
+        replace, the tokens before and after, and each new checkpoint with its text. To refuse the
+        proposal, drop it. If nothing can be freed, the proposal has no checkpoints, and its `why`
+        says so.
+
+        Raises:
+            CannotFit, BlockingCallInLoop, InvalidArgument: as in `compress_conversation`.
+        """
+        work = self.apropose(target_ratio=target_ratio, guidance=guidance)
+        waits = self._session.state.waits
+        return running.run(work, waits=waits, instead="review.apropose()")
+
+    async def apropose(
+        self, *, target_ratio: float | None = None, guidance: str = ""
+    ) -> CompressionProposal:
+        """`propose` for async callers."""
+        ratio = checked_ratio(target_ratio)
+        return await running.off_loop(_proposed(self._session.view, ratio, guidance))
+
+    def accept(
+        self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
+    ) -> Plan:
+        """Carry out a proposed compression, whole or not at all, and return its plan. Messages
+        added since the proposal are still shown in full. `summaries` are your own texts to use
+        instead of the proposed ones, by checkpoint id. If such a text is shortened later, it is
+        shortened from your words, not from the messages. `ctx.time.undo()` takes the compression
+        back.
+
+        Raises:
+            SummaryRejected: a text holds a secret, a heading of compact's or a picture, or is too
+                long; the error says which. You may accept the proposal again with another text.
+            Superseded: since the proposal was made, the session was compressed, or its goals, pins
+                or branch changed; nothing was stored.
+            NotFound: the proposal has no checkpoint with such an id.
+            InvalidArgument: a text is empty, or the proposal is for another session.
+        """
+        return _accepted(self._session.view, proposal, summaries or {})
+
+    async def aaccept(
+        self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
+    ) -> Plan:
+        """`accept` for async callers."""
+        return await running.threaded(lambda: self.accept(proposal, summaries=summaries))
+
+
+async def _proposed(view: View, ratio: float | None, guidance: str) -> CompressionProposal:
     from compact.engine.pipeline import rooms_of
 
     counted = view.counted
@@ -134,15 +185,7 @@ def _told(checkpoint: Checkpoint, room: int) -> ProposedCheckpoint:
     )
 
 
-def accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]) -> Plan:
-    """Carry out a proposal, with the user's texts for some of its checkpoints.
-
-    Raises:
-        InvalidArgument: the proposal belongs to another session, or a text is empty.
-        NotFound: the proposal has no checkpoint with such an id.
-        SummaryRejected: the gate refuses a text.
-        Superseded: the session was compressed or changed since the proposal was made.
-    """
+def _accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]) -> Plan:
     state, draft = view.counted.state, proposal.draft
     if proposal.session_id != state.id:
         of = f"it was made for session {proposal.session_id!r}, this is {state.id!r}"

@@ -20,7 +20,99 @@ if TYPE_CHECKING:
     from compact.messages.context import ActiveContext
     from compact.messages.goals import Goal
     from compact.messages.messages import Message
+    from compact.session.open_session import OpenSession
     from compact.session.views.view import View
+
+
+class TimeTravel:
+    """`ctx.time`: snapshots and branches of a session, undo and redo. Messages are never lost."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+
+    def snapshot(self, note: str = "", *, purpose: Purpose = "recovery") -> Snapshot:
+        """Save the session's state, to `restore` it later. Return the snapshot, which is tiny. More
+        than `policy.snapshots_kept` are not kept: old ones are deleted, but none with your note.
+        """
+        session = self._session
+        return take_snapshot(session.state, session.view, purpose=purpose, note=note)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return the session's snapshots, oldest first."""
+        state = self._session.state
+        return state.store.snapshots(state.id)
+
+    def delete_snapshot(self, snapshot: Snapshot | str) -> None:
+        """Delete a snapshot. The history keeps all messages.
+
+        Raises:
+            NotFound: the session has no such snapshot.
+        """
+        state = self._session.state
+        state.store.delete_snapshots(state.id, [_found(state, snapshot).id])
+
+    def restore(self, snapshot: Snapshot | str) -> None:
+        """Continue from a snapshot: its position, checkpoints, goals and policy. Later messages are
+        kept on their own branch.
+
+        Raises:
+            NotFound: the session has no such snapshot.
+            InvalidConfig: this version has no such policy or mode; nothing was changed.
+        """
+        session = self._session
+        _restore(session.state, session.view, _found(session.state, snapshot))
+
+    def branch(self, *, at: int) -> Branch:
+        """Start a new branch from the session's first `at` messages, and return the branch. Later
+        messages stay on the old branch.
+
+        Raises:
+            NotFound: the session has fewer than `at` messages.
+        """
+        return branch_off(self._session.state, self._session.view, at)
+
+    def branches(self) -> list[Branch]:
+        """Return the session's branches, oldest first."""
+        state = self._session.state
+        return state.store.branches(state.id)
+
+    def undo(self) -> None:
+        """Undo the last compression, restore or branch. Messages are kept.
+
+        Raises:
+            NotFound: there is nothing to undo.
+        """
+        step("undo", self._session.state, self._session.view)
+
+    def redo(self) -> None:
+        """Reverse the last undo.
+
+        Raises:
+            NotFound: nothing was undone, or something else was done since.
+        """
+        step("redo", self._session.state, self._session.view)
+
+    def moves(self) -> list[Move]:
+        """Return the compressions, undos, redos and restores of the open branch, oldest first: all
+        that changed what prompts for the window show.
+        """
+        session = self._session
+        return list(session.state.moves(session.view.window.size, most=ALL_MOVES))[::-1]
+
+    def context_at(self, at: int) -> ActiveContext:
+        """Return the context that a model saw when the session had `at` messages. If `at` counts
+        all messages, the context also quotes what recall finds for the user's newest message.
+
+        Raises:
+            NotFound: the session has fewer than `at` messages.
+        """
+        _check_length(self._session.state, at)
+        return context_at(self._session.view, at)
+
+
+def _check_length(state: SessionState, at: int) -> None:
+    if not 0 <= at <= len(state.history):
+        raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
 
 
 def take_snapshot(
@@ -71,27 +163,17 @@ def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
     return next((other for other in snapshots if other.model_copy(update=own) == wanted), None)
 
 
-def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
-    """Return the session's snapshot with that id.
-
-    Raises:
-        NotFound: there is none; the error names the newest snapshots.
-    """
+def _found(state: SessionState, snapshot: Snapshot | str) -> Snapshot:
+    snapshot_id = snapshot if isinstance(snapshot, str) else snapshot.id
     snapshots = state.store.snapshots(state.id)
-    for snapshot in snapshots:
-        if snapshot.id == snapshot_id:
-            return snapshot
+    for saved in snapshots:
+        if saved.id == snapshot_id:
+            return saved
     names = ", ".join(s.id for s in snapshots[-5:]) or "none"
     raise NotFound(f"no snapshot {snapshot_id!r} in session {state.id!r}; the newest: {names}")
 
 
-def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
-    """Continue from a snapshot: its position, checkpoints, goals and policy. Later messages stay on
-    their own branch.
-
-    Raises:
-        InvalidConfig: this version has no such policy or mode; nothing was changed.
-    """
+def _restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
     policy = _policy_of(state, snapshot)
     state.catch_up()
     take_snapshot(state, view, purpose="rollback", note=f"before restoring {snapshot.id}")
@@ -123,15 +205,9 @@ def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
 
 
 def branch_off(state: SessionState, view: View, at: int) -> Branch:
-    """Continue from a position on a new branch. Later messages stay on the old branch.
-
-    Raises:
-        NotFound: the session has fewer messages.
-    """
+    """Continue on a new branch, as `TimeTravel.branch` does."""
     state.catch_up()
-    if not 0 <= at <= len(state.history):
-        raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
-
+    _check_length(state, at)
     view.go("restore", lambda: forked(view, state.branch_id, at))
     return state.store.branch(state.branch_id)
 

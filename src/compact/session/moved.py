@@ -1,0 +1,48 @@
+"""Names of 0.1 that are elsewhere now. They work until 0.3, with a warning."""
+
+from __future__ import annotations
+
+import warnings
+from operator import attrgetter
+
+METHODS = {
+    "set_goals": "goals.set",
+    "confirm_goal": "goals.confirm",
+    "set_mode": "mode = name",
+    "snapshot": "time.snapshot",
+    "snapshots": "time.snapshots",
+    "delete_snapshot": "time.delete_snapshot",
+    "restore": "time.restore",
+    "branch": "time.branch",
+    "branches": "time.branches",
+    "undo": "time.undo",
+    "redo": "time.redo",
+    "moves": "time.moves",
+    "context_at": "time.context_at",
+    "propose_compression": "review.propose",
+    "apropose_compression": "review.apropose",
+    "accept": "review.accept",
+    "aaccept": "review.aaccept",
+    "recall_tools": "tools.schemas",
+    "call_tool": "tools.call",
+}
+"""Methods of `ContextManager`, and where each one is now."""
+
+
+class MovedName(DeprecationWarning):
+    """A name is used that will go with 0.3. The warning says the new one."""
+
+
+def moved(owner: object, name: str) -> object:
+    """Return what a name of 0.1 means, and warn.
+
+    Raises:
+        AttributeError: there was no such name.
+    """
+    if name not in METHODS:
+        raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
+    text = f"{type(owner).__name__}.{name} is now {METHODS[name]}"
+    warnings.warn(text, MovedName, stacklevel=3)
+    if name == "set_mode":
+        return lambda mode: setattr(owner, "mode", mode)
+    return attrgetter(METHODS[name])(owner)
