@@ -527,16 +527,15 @@ class ContextManager:
 
     @property
     def mode(self) -> str:
-        """The session's mode: what the session is used for (see `text.modes`). Set it to change it:
-        the mode is kept when the session is reopened.
+        """The session's mode: what the session is used for (see `text.modes`)."""
+        return self._session.state.policy.mode
+
+    def set_mode(self, name: str) -> None:
+        """Set the session's mode. The mode is kept when the session is reopened.
 
         Raises:
             InvalidConfig: there is no such mode; the error lists the modes.
         """
-        return self._session.state.policy.mode
-
-    @mode.setter
-    def mode(self, name: str) -> None:
         self._session.state.set_mode(name)
         self._session.view.reload()
 

@@ -8,7 +8,6 @@ from operator import attrgetter
 METHODS = {
     "set_goals": "goals.set",
     "confirm_goal": "goals.confirm",
-    "set_mode": "mode = name",
     "snapshot": "time.snapshot",
     "snapshots": "time.snapshots",
     "delete_snapshot": "time.delete_snapshot",
@@ -43,6 +42,4 @@ def moved(owner: object, name: str) -> object:
         raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
     text = f"{type(owner).__name__}.{name} is now {METHODS[name]}"
     warnings.warn(text, MovedName, stacklevel=3)
-    if name == "set_mode":
-        return lambda mode: setattr(owner, "mode", mode)
     return attrgetter(METHODS[name])(owner)
