@@ -154,7 +154,7 @@ def _newest(ctx: ContextManager, counter: TokenCounter, messages: Sequence[Messa
 def _recalls(ctx: ContextManager, key: str, value: str, given: Sequence[Dict]) -> bool:
     """Whether the first answer to what an agent may ask brings the value."""
     words = next((str(m["content"]) for m in reversed(given) if m["role"] == "user"), "")
-    return stands(value, ctx.call_tool("recall", {"query": f"{key.replace('_', ' ')} {words}"}))
+    return stands(value, ctx.tools.call("recall", {"query": f"{key.replace('_', ' ')} {words}"}))
 
 
 def report(rows: Sequence[Replayed], about: str) -> str:

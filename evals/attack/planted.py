@@ -89,7 +89,7 @@ def told_by(role: str, text: str, name: str) -> dict[str, str]:
     with ContextManager(window=2_600, summarizer=writer, session_id=name) as ctx:
         originals = {said_in(message) for message in ctx.add_messages(said)}
         if role == "goal":
-            ctx.set_goals([text])
+            ctx.goals.set([text])
         ctx.compress_conversation(0.2, guidance=text if role == "guidance" else "")
         seen = list(ctx.active_context().messages)
     done = plan(said, max_tokens=1_500 + 900 * (role == "system"), summarizer=own)

@@ -189,7 +189,7 @@ def _asked(rng: random.Random, ctx: ContextManager, wire: str) -> tuple[str, Cal
 
     one = broken(rng, rng.choice(CONVERSATIONS[wire]))
     listed = broken(rng, CONVERSATIONS[wire], rng.randrange(1, 4))
-    ids = ("m1", *(c.id for c in ctx.checkpoints), *(s.id for s in ctx.snapshots()[:2]))
+    ids = ("m1", *(c.id for c in ctx.checkpoints), *(s.id for s in ctx.time.snapshots()[:2]))
     arguments = any_of('{"query": "quay"}', '{"id": "m1"}', {"query": "quay"}, "{")
     asked: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
         *([("add_message", (any_of(one, one),), {}), ("add_messages", (listed[:5],), {})] * 3),

@@ -128,14 +128,14 @@ def _show(ctx: ContextManager, _: random.Random, __: str) -> Told:
 
 
 def _restore(ctx: ContextManager, rng: random.Random, _: str) -> Told:
-    if kept := ctx.snapshots():
-        ctx.restore(rng.choice(kept[-6:]))
+    if kept := ctx.time.snapshots():
+        ctx.time.restore(rng.choice(kept[-6:]))
     return None
 
 
 def _branch(ctx: ContextManager, rng: random.Random, _: str) -> Told:
     if size := len(ctx.history):
-        ctx.branch(at=max(1, size - rng.randint(0, 5)))
+        ctx.time.branch(at=max(1, size - rng.randint(0, 5)))
     return None
 
 
@@ -147,7 +147,7 @@ def _recall(ctx: ContextManager, rng: random.Random, _: str) -> Told:
 
 
 def _goals(ctx: ContextManager, _: random.Random, batch: str) -> Told:
-    ctx.set_goals([f"Reach the harbour, {batch}."])
+    ctx.goals.set([f"Reach the harbour, {batch}."])
     return None
 
 
@@ -160,10 +160,10 @@ ACTS: dict[str, tuple[int, Callable[[ContextManager, random.Random, str], Told]]
     "append": (40, _append),
     "show": (16, _show),
     "compress": (10, _compress),
-    "undo": (8, lambda ctx, _, __: ctx.undo()),
-    "redo": (6, lambda ctx, _, __: ctx.redo()),
+    "undo": (8, lambda ctx, _, __: ctx.time.undo()),
+    "redo": (6, lambda ctx, _, __: ctx.time.redo()),
     "branch": (5, _branch),
-    "snapshot": (5, lambda ctx, _, batch: {"snapshot": ctx.snapshot(batch).id}),
+    "snapshot": (5, lambda ctx, _, batch: {"snapshot": ctx.time.snapshot(batch).id}),
     "restore": (4, _restore),
     "sync": (3, _sync),
     "goals": (2, _goals),

@@ -144,10 +144,10 @@ def kept_in(file, name):
 def snapped(file, note="", name="harbour"):
     """The id of a new snapshot of a session."""
     with ContextManager(window=4_000, store=file, session_id=name) as ctx:
-        return ctx.snapshot(note).id
+        return ctx.time.snapshot(note).id
 
 
 def branched(file, at, name="harbour"):
     """Begin a branch of a session with its first messages."""
     with ContextManager(window=4_000, store=file, session_id=name) as ctx:
-        ctx.branch(at=at)
+        ctx.time.branch(at=at)

@@ -84,7 +84,7 @@ def test_goals_are_added_and_ended(told, shown, run, chat):
 def test_goals_are_shown_with_what_was_reached(run, tmp_path):
     """FR-7: for people, free of what would steer a terminal."""
     with ContextManager(store=tmp_path / "chat.db", session_id="a", window=4_000) as ctx:
-        ctx.set_goals(["Mend the roof \x1b[31mbefore week 42.", "Sleep."])
+        ctx.goals.set(["Mend the roof \x1b[31mbefore week 42.", "Sleep."])
         ctx.add_message(
             role="assistant",
             content="[CHECKPOINT] Pack - DONE\n[CHECKPOINT] Lie down - BLOCKED: noise\n"

@@ -401,12 +401,12 @@ def test_an_old_snapshot_becomes_one_of_its_session(run, tmp_path):
     assert outcomes(done) == {("roof.json", 1): "new", ("a-snap.json", 1): "snapshot"}
     assert set(outcomes(run("migrate", "old", "--json")).values()) == {"there"}
     with ContextManager(window=4_000, store=STORE, session_id="roof") as ctx:
-        (snapshot,) = ctx.snapshots()
+        (snapshot,) = ctx.time.snapshots()
         assert (snapshot.purpose, [g.text for g in snapshot.goals]) == (
             "rollback",
             ["Mend the roof"],
         )
-        ctx.restore(snapshot.id)
+        ctx.time.restore(snapshot.id)
         assert [message.text for message in ctx.history if message.role == "user"] == ["How thick?"]
     with SQLiteManager(STORE) as store:
         note = store.notes("roof")[f"legacy snapshot:{snapshot.id}"]

@@ -33,7 +33,7 @@ def told(number):
 def lived(file):
     """A session in which everything has happened that can, beside another one."""
     with ContextManager(window=WINDOW, store=file, session_id="beside") as ctx:
-        ctx.set_goals(["Something else"])
+        ctx.goals.set(["Something else"])
         ctx.add_message(role="user", content="Hello")
     with ContextManager(window=WINDOW, store=file, session_id="roof", title="The roof") as ctx:
         ctx.add_message(role="system", content="Answer like a carpenter.")
@@ -41,22 +41,22 @@ def lived(file):
             role = "user" if number % 2 == 0 else "assistant"
             ctx.add_message(role=role, content=told(number))
             if number == 8:
-                ctx.set_goals(["Mend the roof before winter", "Ask the neighbour"])
+                ctx.goals.set(["Mend the roof before winter", "Ask the neighbour"])
                 ctx.pin(ctx.history[3])
             if number == 14:
                 ctx.add_message(role="assistant", content="[CHECKPOINT] Order slates - COMPLETED")
                 ctx.set_mode("developer")
                 ctx.put_aside(ctx.history[5])
             if number in (20, 30):
-                ctx.snapshot(f"at {number}")
+                ctx.time.snapshot(f"at {number}")
             ctx.get_context_for_model()
         with ContextManager(window=3_000, store=file, session_id="roof") as wider:
             wider.get_context_for_model()
-        ctx.undo()
-        ctx.branch(at=12)
+        ctx.time.undo()
+        ctx.time.branch(at=12)
         ctx.add_message(role="user", content="Let us try larch instead.")
-        ctx.branch(at=5)
-        ctx.restore(ctx.snapshots()[1].id)
+        ctx.time.branch(at=5)
+        ctx.time.restore(ctx.time.snapshots()[1].id)
         for number in range(50, 60):
             ctx.add_message(role="user", content=told(number))
             ctx.get_context_for_model()
@@ -68,7 +68,7 @@ def seen(file, name="roof"):
     for window in (WINDOW, 3_000, 16_000):
         with ContextManager(window=window, store=file, session_id=name) as ctx:
             goals = [goal.model_dump() for goal in ctx.goals]
-            shown = [message.model_dump() for message in ctx.context_at(20).messages]
+            shown = [message.model_dump() for message in ctx.time.context_at(20).messages]
             found += [ctx.get_context_for_model(), shown, goals, ctx.mode, list(ctx.history.fixed)]
     return json.dumps(found, default=str)
 
@@ -114,13 +114,13 @@ def test_a_copy_under_another_id_is_the_same_to_a_model_and_its_own(run, tmp_pat
     undone = []
     for store, name in ((file, "copy"), ("other.db", "roof")):
         with ContextManager(window=WINDOW, store=store, session_id=name) as ctx:
-            ctx.undo()
+            ctx.time.undo()
             undone.append(json.dumps(ctx.get_context_for_model()))
-            ctx.undo()
+            ctx.time.undo()
             undone.append(json.dumps(ctx.get_context_for_model()))
     assert undone[:2] == undone[2:]
     with ContextManager(window=WINDOW, store=file, session_id="copy") as ctx:
-        ctx.restore(ctx.snapshots()[0].id)
+        ctx.time.restore(ctx.time.snapshots()[0].id)
         ctx.add_message(role="user", content="Mine alone.")
     assert seen(file) == before
     with SQLiteManager(file) as store:
@@ -167,13 +167,15 @@ def step(ctx, kind, number):
             content=f"{number}: " + told(number)[: number * 20],
         ),
         "ask": ctx.get_context_for_model,
-        "undo": ctx.undo,
-        "redo": ctx.redo,
-        "branch": lambda: ctx.branch(at=number % (len(ctx.history) + 1)),
-        "snapshot": lambda: ctx.snapshot(f"n{number}"),
-        "restore": lambda: ctx.restore(ctx.snapshots()[number % len(ctx.snapshots())].id),
+        "undo": ctx.time.undo,
+        "redo": ctx.time.redo,
+        "branch": lambda: ctx.time.branch(at=number % (len(ctx.history) + 1)),
+        "snapshot": lambda: ctx.time.snapshot(f"n{number}"),
+        "restore": lambda: ctx.time.restore(
+            ctx.time.snapshots()[number % len(ctx.time.snapshots())].id
+        ),
         "pin": lambda: ctx.pin(message),
-        "goals": lambda: ctx.set_goals([f"Goal {number}"]),
+        "goals": lambda: ctx.goals.set([f"Goal {number}"]),
         "mode": lambda: ctx.set_mode(("developer", "planning")[number % 2]),
         "aside": lambda: ctx.put_aside(message),
         "compress": ctx.compress_conversation,
@@ -218,9 +220,9 @@ def test_a_redacted_export_says_so_and_comes_in_as_what_it_is(run, tmp_path):
         for number in range(12):
             ctx.add_message(role="user", content=told(number) + f" password: {secret}")
             ctx.get_context_for_model()
-        ctx.set_goals([f"Change the password: {secret}"])
-        ctx.snapshot(f"password: {secret}")
-        ctx.branch(at=4)
+        ctx.goals.set([f"Change the password: {secret}"])
+        ctx.time.snapshot(f"password: {secret}")
+        ctx.time.branch(at=4)
         ctx.add_message(role="user", content=f"Here too: password: {secret}")
     first, second = there_and_back(run, file, tmp_path)
     assert secret.encode() not in first

@@ -52,9 +52,9 @@ ALL = {"sessions list", "memory backup"}
 def store(request, tmp_path):
     file = tmp_path / "chat.db"
     with ContextManager(window=4_096, store=file, session_id="theirs", scope="bob") as ctx:
-        ctx.set_goals(["Find where the heron nests."])
+        ctx.goals.set(["Find where the heron nests."])
         ctx.add_message(role="user", content="The heron nests below the quay.", id="their-own-id")
-        ctx.snapshot("The heron")
+        ctx.time.snapshot("The heron")
     for name in ("alice", "default"):
         with ContextManager(window=4_096, store=file, session_id=f"own-{name}", scope=name) as ctx:
             ctx.add_message(role="user", content="The gate is open.")

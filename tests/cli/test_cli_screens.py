@@ -50,7 +50,7 @@ def prepared(chat, monkeypatch):
     snapped(chat, "before the storm")
     branched(chat, 110)
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
-        ctx.set_goals(["Open the winter berths on the 10th."])
+        ctx.goals.set(["Open the winter berths on the 10th."])
         ctx.pin(ctx.history[3])
     monkeypatch.setenv("COMPACT_STORE", "chat.db")
     monkeypatch.setenv("COLUMNS", "80")

@@ -69,8 +69,8 @@ def test_nothing_a_session_holds_steers_the_terminal(run, tmp_path):
     evil = "\x1b]0;owned\x07\x1b[2J[bold red]hi[/] \u202e"
     with ContextManager(store=tmp_path / "s.db", session_id="a", title=evil) as ctx:
         ctx.add_message(role="user", content=evil)
-        ctx.set_goals([evil])
-        ctx.snapshot(evil)
+        ctx.goals.set([evil])
+        ctx.time.snapshot(evil)
     for command in (
         ["sessions", "list"],
         ["show", "a"],
@@ -92,7 +92,7 @@ def test_a_system_field_is_shown_too(run, tmp_path):
     """FR-7: goals stand there in Anthropic's format."""
     with ContextManager(store=tmp_path / "s.db", session_id="a", format="anthropic") as ctx:
         ctx.add_message(role="user", content="Good morning.")
-        ctx.set_goals(["Mend the roof\x1b[2J."])
+        ctx.goals.set(["Mend the roof\x1b[2J."])
     at = ("show", "a", "context", "--store", "s.db")
     assert json.loads(run(*at, "--json").out)["system"].endswith("- Mend the roof\x1b[2J.")
     assert "- Mend the roof" in run(*at, "--text").out
@@ -151,7 +151,7 @@ def test_context_shows_what_a_model_sees_and_changes_nothing(told, chat):
 def test_context_shows_what_a_model_saw_then(told, chat, refused):
     seen = told("show", "context", "--at", "60")
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
-        then = ctx.context_at(60)
+        then = ctx.time.context_at(60)
     assert seen["at"] == 60
     assert seen["tokens"] == then.tokens
     assert len(seen["messages"]) == len(then.sent)
@@ -162,7 +162,7 @@ def test_context_as_text_is_exactly_what_a_model_sees(run, chat):
     """K-11."""
     text = run("show", "harb", "context", "--store", chat, "--text").out
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
-        assert text == ctx.context_at(120).render_text() + "\n"
+        assert text == ctx.time.context_at(120).render_text() + "\n"
     table = run("show", "harb", "context", "--store", chat).out
     assert "now, with 120 messages" in table
     assert "[Checkpoint ck-" in table

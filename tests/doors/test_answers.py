@@ -96,7 +96,7 @@ def test_a_second_refusal_starts_the_emergency_ladder():
     assert first > second > third
     rungs = heard.named("compact.emergency")
     assert rungs
-    assert {rung.snapshot_id for rung in rungs} <= {each.id for each in ctx.snapshots()}
+    assert {rung.snapshot_id for rung in rungs} <= {each.id for each in ctx.time.snapshots()}
     assert len(ctx.history) == 42
 
 

@@ -475,7 +475,7 @@ def test_a_hosts_snapshot_and_profiles_come_along(tmp_path):
         book = adapter.migrate_profile(PROFILES)
         assert book.sizing("ollama:thinker:7b", 8_192).num_ctx == 5_734
     with ContextManager(window=8_000, store="chat.db", session_id="roof") as ctx:
-        (taken,) = ctx.snapshots()
+        (taken,) = ctx.time.snapshots()
         assert (taken.at, [goal.text for goal in taken.goals]) == (4, ["Mend the roof"])
     with ContextManager(window=8_000, store="chat.db", session_id=alone.session_id or "") as ctx:
         said_there = [m.text for m in ctx.history if m.metadata.source != "checkpoint"]

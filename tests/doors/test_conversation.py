@@ -291,7 +291,7 @@ def test_one_session_is_served_to_every_window():
     switch to a smaller model never overflows".
     """
     ctx = session(window=1_048_576)
-    ctx.set_goals(["Empty every drawer."])
+    ctx.goals.set(["Empty every drawer."])
     ctx.add_messages(list(turns(150, words=60)))
     for window in (1_048_576, 4_096, 200_000, 8_192, 32_768, 128_000, 4_096):
         ctx.set_model("gpt-4o", window)

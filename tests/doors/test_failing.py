@@ -153,7 +153,7 @@ def found_too_large(store, factor, heard, *, window=16_384):
     plain = {"store": store, "session_id": "s", "window": window}
     ctx = session(tokenizer=Growing(1.0), **plain)
     ctx.add_message(role="system", content="You keep the harbour's ledger.")
-    ctx.set_goals(["Empty every drawer before the tenth of May."])
+    ctx.goals.set(["Empty every drawer before the tenth of May."])
     number = 0
     while len(ctx.checkpoints) < 2 or ctx.budget.used_tokens < 0.85 * ctx.window.trigger:
         ctx.add_messages(list(turns(2, start=number, words=50)))
@@ -171,7 +171,7 @@ def test_emergency_actions_take_a_snapshot_before_each_and_roll_over_at_last():
     heard, model = Listener(), ScriptedModel("The jetty.")
     with SQLiteManager(":memory:") as store:
         ctx = found_too_large(store, 75, heard, window=8_192)
-        before = ctx.context_at(len(ctx.history))
+        before = ctx.time.context_at(len(ctx.history))
         assert ctx.send(model).text == "The jetty."
         rungs = heard.named("compact.emergency")
         told = [event.rung for event in rungs]
@@ -180,11 +180,11 @@ def test_emergency_actions_take_a_snapshot_before_each_and_roll_over_at_last():
             for action in ("lower", "merge", "user messages", "roll over")
         ]
         assert order == sorted(order), told
-        kept = {snapshot.id: snapshot for snapshot in ctx.snapshots()}
+        kept = {snapshot.id: snapshot for snapshot in ctx.time.snapshots()}
         assert [kept[event.snapshot_id].purpose for event in rungs] == ["emergency"] * len(rungs)
         (sent,) = model.contexts
-        ctx.restore(rungs[0].snapshot_id)
-        assert ctx.context_at(len(ctx.history)).messages == before.messages
+        ctx.time.restore(rungs[0].snapshot_id)
+        assert ctx.time.context_at(len(ctx.history)).messages == before.messages
     words = sent.render_text()
     assert sent.tokens <= ctx.window.usable
     assert "You keep the harbour's ledger." in words

@@ -57,7 +57,7 @@ def test_before_every_send_the_whole_prompt_is_counted_and_too_large_is_never_se
 
 def too_large():
     ctx = session(system="You keep the harbour's ledger. " * 150, tools=[TOOL])
-    ctx.set_goals(["Bring every drawer of the old ledger into the new one. " * 90])
+    ctx.goals.set(["Bring every drawer of the old ledger into the new one. " * 90])
     ctx.add_message(role="user", content="Begin, please. " * 700)
     return ctx
 

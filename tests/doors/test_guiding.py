@@ -44,7 +44,7 @@ def test_goals_are_always_in_the_system_prompt(spoken, system):
         own = {"system": system} if system else {}
         own |= {"format": WIRE.get(spoken, spoken), "summarizer": "extractive"}
         ctx = session(model=key, patience=QUICK, **own)
-        ctx.set_goals(GOALS)
+        ctx.goals.set(GOALS)
         for i in range(3):
             ctx.add_messages(
                 [{"role": m["role"], "content": m["content"]} for m in turns(12, start=12 * i)]
@@ -61,7 +61,7 @@ def test_goals_are_always_in_the_system_prompt(spoken, system):
 def test_those_who_send_anthropics_messages_themselves_find_the_goals_in_system():
     """FR-7: in the field that Anthropic has for it, and in no message of the person."""
     ctx = session(format="anthropic", system="You keep the ledger.")
-    ctx.set_goals(GOALS)
+    ctx.goals.set(GOALS)
     ctx.add_message(role="user", content="Begin.")
     served = ctx.active_context()
     assert "You keep the ledger." in served.system_text
@@ -74,12 +74,12 @@ def test_goals_are_counted_as_floor_and_outside_the_tiers_prompt_budget():
     goal = "Empty every drawer before the tenth of May. " * 60
     ctx = session(prompt=PromptParts(instructions="Answer in one sentence."))
     without = ctx.system_prompt
-    ctx.set_goals([goal])
+    ctx.goals.set([goal])
     assert ctx.system_prompt == without
     assert without.tokens <= 200
     ctx.add_messages(list(turns(40)))
     assert goal.strip() in words_of(ctx.get_context_for_model())
-    ctx.set_goals([goal * 8])
+    ctx.goals.set([goal * 8])
     with pytest.raises(CannotFit) as caught:
         ctx.get_context_for_model()
     assert any("goal" in part and tokens > 3_000 for part, tokens in caught.value.floor.items())
@@ -89,7 +89,7 @@ def test_goals_guide_what_a_summary_keeps():
     """FR-7: "They guide what a summary keeps"."""
     summarizer = ScriptedSummarizer(STORY)
     ctx = session(summarizer=summarizer)
-    ctx.set_goals(GOALS)
+    ctx.goals.set(GOALS)
     ctx.add_message(role="assistant", content="[CHECKPOINT] Count the ropes - PENDING")
     ctx.add_messages(list(turns(30)))
     ctx.get_context_for_model()
@@ -103,7 +103,7 @@ def test_goals_guide_what_a_summary_keeps():
 def marked(*lines, goals=("Bring the harbour's ledger into the new store.",)):
     """The goal of a session after each of these answers."""
     ctx = session()
-    ctx.set_goals(list(goals))
+    ctx.goals.set(list(goals))
     for line in lines:
         ctx.add_message(role="assistant", content=f"I went on with it.\n{line}\nThat is all.")
     return ctx.goals[0]
@@ -176,7 +176,7 @@ def test_progress_is_tracked_by_equal_words_and_nothing_is_swallowed():
 def test_progress_is_in_the_next_prompt():
     """FR-15, FR-7: what was reached stands beside the goal, word for word."""
     ctx = session()
-    ctx.set_goals([Goal(text="Bring the ledger into the new store.")])
+    ctx.goals.set([Goal(text="Bring the ledger into the new store.")])
     ctx.add_message(role="assistant", content="[CHECKPOINT] Count the ropes - BLOCKED: no light")
     ctx.add_messages(list(turns(60)))
     words = words_of(ctx.get_context_for_model()[:2])
@@ -276,7 +276,7 @@ def test_each_mode_tells_a_model_what_to_keep():
 def test_changes_of_the_mode_never_break_a_session():
     """FR-12: "changes never break a session", nor does a mode that is not there."""
     ctx = session(prompt=PromptParts())
-    ctx.set_goals(GOALS)
+    ctx.goals.set(GOALS)
     said = []
     for i, mode in enumerate(("planning", "developer", "debugger", "user", "assistant") * 2):
         ctx.set_mode(mode)

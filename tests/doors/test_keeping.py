@@ -40,7 +40,7 @@ def test_three_layers_are_three_types_and_never_mixed():
     model: Any = ScriptedModel("Yes.")
     ctx = session()
     ctx.add_messages(list(turns(40)))
-    layers = [ctx.active_context(), ctx.snapshot(), ctx.history]
+    layers = [ctx.active_context(), ctx.time.snapshot(), ctx.history]
     assert len({type(layer) for layer in layers}) == 3
     for layer in (*layers[1:], ctx.get_context_for_model()):
         with pytest.raises(TypeError, match="ActiveContext"):
@@ -112,7 +112,7 @@ def test_summaries_are_cached_by_what_they_stand_for():
         ctx.compress_conversation(0.4)
         first, asked = ctx.get_context_for_model(), len(server.prompts)
         assert asked
-        ctx.undo()
+        ctx.time.undo()
         ctx.compress_conversation(0.4)
         assert ctx.get_context_for_model() == first
         assert len(server.prompts) == asked
@@ -388,7 +388,7 @@ def test_thresholds_can_be_set_by_tier_and_a_change_of_tier_keeps_the_state(run,
     settings.write_text("tiers: {1: {trigger_ratio: 0.5}, 2: {prompt_tokens: 250}}\n")
     assert run("validate-config", settings).code == 0
     ctx = session(window=32_768)
-    ctx.set_goals(["Empty every drawer."])
+    ctx.goals.set(["Empty every drawer."])
     ctx.add_messages(list(turns(80)))
     first = ctx.history[0]
     ctx.pin(first)

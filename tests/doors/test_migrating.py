@@ -87,7 +87,7 @@ def test_existing_data_come_along_and_can_be_taken_back(old, capsys):
             *("user", "assistant", "tool", "assistant", "user"),
         ]
         assert json.loads(ctx.history[1].tool_calls[0].arguments) == {"what": "beam"}
-        assert [snapshot.purpose for snapshot in ctx.snapshots()] == ["rollback"]
+        assert [snapshot.purpose for snapshot in ctx.time.snapshots()] == ["rollback"]
     again = migrate(old, store="chat.db")
     assert again.folder is None, "a second run imports nothing"
     assert main(["migrate", "--rollback", "--store", "chat.db"]) == 0
@@ -99,12 +99,12 @@ def test_existing_data_come_along_and_can_be_taken_back(old, capsys):
 def test_an_export_holds_everything(old):
     """MIG and US-8: there and back, the file is the same, and so is what a model sees."""
     with ContextManager(window=900, store="chat.db", session_id="roof") as ctx:
-        ctx.set_goals(["Mend the roof"])
+        ctx.goals.set(["Mend the roof"])
         for number in range(30):
             ctx.add_message(role="user", content=f"Beam {number}: " + "it is sound. " * 20)
             ctx.get_context_for_model()
-        ctx.snapshot("before the frost")
-        ctx.branch(at=12)
+        ctx.time.snapshot("before the frost")
+        ctx.time.branch(at=12)
         ctx.add_message(role="user", content="Or with larch?")
         seen = ctx.get_context_for_model()
     assert main(["sessions", "export", "roof", "--store", "chat.db", "-o", "1.json"]) == 0

@@ -134,7 +134,7 @@ def test_tool_support_may_appear_and_vanish(tmp_path):
 def test_a_model_swap_keeps_the_state():
     """FR-13: "a model swap keeps the state" (C-9)."""
     ctx = session(window=8_192)
-    ctx.set_goals(GOALS)
+    ctx.goals.set(GOALS)
     ctx.set_mode("planning")
     ctx.add_messages(list(turns(60)))
     ctx.get_context_for_model()
@@ -181,7 +181,7 @@ def test_a_providers_error_triggers_an_emergency_action(vendor):
         assert ctx.send().text == "It is done."
         first, second = server.prompts
         assert second.tokens < first.tokens
-    assert [snapshot.purpose for snapshot in ctx.snapshots()] == ["emergency"]
+    assert [snapshot.purpose for snapshot in ctx.time.snapshots()] == ["emergency"]
 
 
 def test_other_providers_are_open():
@@ -209,7 +209,7 @@ def test_a_prompt_orchestrator_builds_the_system_prompt():
         instructions="Answer in Danish.",
     )
     ctx = session(window=32_768, prompt=parts)
-    ctx.set_goals(GOALS)
+    ctx.goals.set(GOALS)
     ctx.add_messages(list(turns(20)))
     before = ctx.get_context_for_model()[0]
     for text in (

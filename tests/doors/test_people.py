@@ -78,13 +78,13 @@ def test_a_summary_is_read_and_edited_before_it_counts(harbour):
     """
     with ContextManager(store="chat.db", session_id=harbour, window=int(WINDOW)) as ctx:
         said, prompt = [m.text for m in ctx.history], ctx.get_context_for_model()
-        refused = ctx.propose_compression(target_ratio=0.4)
+        refused = ctx.review.propose(target_ratio=0.4)
         assert refused.messages
         assert refused.checkpoints[-1].text
         assert ctx.get_context_for_model() == prompt
-        proposal = ctx.propose_compression(target_ratio=0.4, guidance="the berths")
+        proposal = ctx.review.propose(target_ratio=0.4, guidance="the berths")
         words = "The berths were given out by lot; nobody may change his before the spring."
-        ctx.accept(proposal, summaries={proposal.checkpoints[-1].id: words})
+        ctx.review.accept(proposal, summaries={proposal.checkpoints[-1].id: words})
         assert [c.made_by for c in ctx.checkpoints if words in c.summary] == ["person"]
         assert any(words in m["content"] for m in ctx.get_context_for_model())
         assert [m.text for m in ctx.history] == said
@@ -97,7 +97,7 @@ def test_compactions_are_seen_as_a_page(run, harbour, tmp_path):
     with ContextManager(store="chat.db", session_id=harbour, window=int(WINDOW)) as ctx:
         ctx.add_messages(list(turns(5, words=100)))
         ctx.compress_conversation(0.3)
-        made, moves, tokens = ctx.checkpoints, ctx.moves(), ctx.active_context().tokens
+        made, moves, tokens = ctx.checkpoints, ctx.time.moves(), ctx.active_context().tokens
     done = run("view", harbour, "--window", WINDOW, "-o", "page.html")
     assert done.code == 0, done
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def test_a_person_goes_on_when_something_fails(run, harbour):
     """US-5: "say so in plain words, offer recovery": any step can be taken back."""
     before = run("show", harbour, "context", "--window", WINDOW).out
     with ContextManager(store="chat.db", session_id=harbour, window=int(WINDOW)) as ctx:
-        ctx.snapshot("before the storm")
+        ctx.time.snapshot("before the storm")
     with ScriptedServer(*FAULTS) as server:
         done = run(
             "sessions",

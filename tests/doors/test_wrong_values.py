@@ -55,7 +55,7 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: CompactManager(scope=""), "scope", "not empty"),
     (lambda: compact.migrate("x", store=":memory:", scope=None), "scope", "not empty"),  # type: ignore[arg-type]
     # a text where a list is meant would be taken letter by letter
-    (lambda: _session().set_goals("Mend the roof."), "goals", "must be a list"),
+    (lambda: _session().goals.set("Mend the roof."), "goals", "must be a list"),
     (lambda: _memory().describe("s", tags="roof"), "tags", "must be a list"),
     (lambda: compact.VectorStore(dimensions=2).delete("roof"), "names", "must be a list"),
     # a choice that nobody offers would be taken for the usual one

@@ -90,7 +90,7 @@ def test_a_summarizer_is_told_no_secret(name):
     """Messages, record, goals, open tasks and guidance, and what only stands alone elsewhere."""
     secret, listener = SECRETS[name], Listener()
     ctx = ContextManager(window=4_000, summarizer=listener)
-    ctx.set_goals([f"Log in with {SAID[name] % secret}"])
+    ctx.goals.set([f"Log in with {SAID[name] % secret}"])
     for row in talk("user", f"first {secret} it was"):
         ctx.add_message(row)
     ctx.add_message(role="user", content=SAID[name] % secret)

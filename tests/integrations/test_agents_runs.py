@@ -83,7 +83,7 @@ def test_a_loop_of_calls_fits(count: int) -> None:
         outputs = [item for item in items if item.get("type") == "function_call_output"]
         assert len(outputs) >= count
         ctx = manager.session("s")
-        assert (len(ctx.history), len(ctx.branches())) == (len(items), 1)
+        assert (len(ctx.history), len(ctx.time.branches())) == (len(items), 1)
         assert ctx.compressions > count // 10
     assert not [event for event in seen if isinstance(event, ErrorRaised)]
 
@@ -121,7 +121,7 @@ def test_turns_go_on_across_runs_and_restarts(streamed: bool, tmp_path: Any) -> 
             assert result.final_output == f"Lamp {number} is lit."
             check(scripted.calls, RULE)
             assert len(await session.get_items()) == 4 * (number + 1) + 1
-            assert len(manager.session("s").branches()) == 1
+            assert len(manager.session("s").time.branches()) == 1
 
     async def turns() -> None:
         for number in range(12):
@@ -143,7 +143,7 @@ def test_handoffs() -> None:
         check(first.calls, RULE, "To the pilot, please.")
         check(second.calls, RULE, "To the pilot, please.")
         assert {call.system_instructions for call in second.calls} == {"You are the pilot."}
-        assert len(manager.session("s").branches()) == 1
+        assert len(manager.session("s").time.branches()) == 1
 
 
 def test_a_handoff_is_counted_as_a_tool() -> None:
@@ -176,7 +176,7 @@ def test_an_agent_as_a_tool_has_a_conversation_of_its_own() -> None:
         for number, call in enumerate(inner.calls):
             assert f"Lamp {number // 2}?" in str(said(call))
             assert RULE not in str(said(call))
-        stored = sum(b.messages - b.fork for b in manager.session("s").branches())
+        stored = sum(b.messages - b.fork for b in manager.session("s").time.branches())
         assert stored == 2 + 2 * 30 + 30 * 3
     assert not [event for event in seen if isinstance(event, ErrorRaised)]
 
@@ -210,7 +210,7 @@ def test_a_session_that_hands_out_its_newest_items_alone() -> None:
             check(scripted.calls, f"Turn {number}?")
         items: Any = asyncio.run(session.get_items())
         assert len(items) == 120
-        assert len(manager.session("s").branches()) == 1
+        assert len(manager.session("s").time.branches()) == 1
 
 
 def test_reasoning_stays_with_what_follows_it() -> None:

@@ -212,7 +212,7 @@ def test_what_the_sdk_adds_and_the_filter_shows_is_stored_once() -> None:
     with CompactManager(CONFIG) as manager:
         asyncio.run(used(manager))
         ctx = manager.session("s")
-        assert (len(ctx.history), len(ctx.branches())) == (80, 1)
+        assert (len(ctx.history), len(ctx.time.branches())) == (80, 1)
         assert ctx.compressions > 0
 
 

@@ -100,7 +100,7 @@ def test_sessions_and_snapshots_come_along(manager, tmp_path):
     assert adapter.migrate_snapshot(snapshot.read_bytes()).outcome == "snapshot"
     assert adapter.migrate_snapshot(snapshot.read_bytes()).outcome == "there"
     ctx = manager.session("roof")
-    assert [each.purpose for each in ctx.snapshots()] == ["rollback"]
+    assert [each.purpose for each in ctx.time.snapshots()] == ["rollback"]
     assert ctx.history[2].tool_calls[0].name == "measure"
     value = json.loads(session.read_text())
     value["messages"].append({"role": "user", "parts": [{"type": "text", "text": "More?"}]})

@@ -86,21 +86,21 @@ def go_elsewhere(ctx: ContextManager, rng: random.Random, ledger: Ledger) -> Non
     """Now and then: a snapshot, an undo, a restore, a branch, more goals."""
     match rng.randrange(60):
         case 0 | 1:
-            ledger.note(snapshot=ctx.snapshot("by the way").id)
+            ledger.note(snapshot=ctx.time.snapshot("by the way").id)
         case 2:
             if ctx.compressions > 1:
-                ctx.undo()
+                ctx.time.undo()
                 ledger.note(branch=ctx.branch_id, undone=len(ctx.history))
         case 3:
-            if kept := ctx.snapshots():
+            if kept := ctx.time.snapshots():
                 chosen = rng.choice(kept[-5:])
-                ctx.restore(chosen)
+                ctx.time.restore(chosen)
                 ledger.note(branch=ctx.branch_id, restored=chosen.id)
         case 4:
-            ctx.branch(at=max(1, len(ctx.history) - rng.randint(1, 4)))
+            ctx.time.branch(at=max(1, len(ctx.history) - rng.randint(1, 4)))
             ledger.note(branch=ctx.branch_id, branched=len(ctx.history))
         case 5:
-            ctx.set_goals([f"Mend the roof by week {rng.randint(1, 52)}."])
+            ctx.goals.set([f"Mend the roof by week {rng.randint(1, 52)}."])
             ledger.note(goals=[g.text for g in ctx.goals])
 
 

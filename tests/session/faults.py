@@ -210,7 +210,7 @@ def harbour(
         made = Harbour(ctx, servers)
         heard.append(made.events.append)
         made.chat, made.other, made.writer = scripts
-        ctx.set_goals(GOALS)
+        ctx.goals.set(GOALS)
         yield made
 
 

@@ -280,7 +280,7 @@ class Player:
         self.judge()
 
     def set_goals(self) -> None:
-        self.ctx.set_goals(self.r.sample(GOALS, self.r.randint(0, 3)))
+        self.ctx.goals.set(self.r.sample(GOALS, self.r.randint(0, 3)))
 
     def pin(self) -> None:
         if len(self.ctx.history):
@@ -292,20 +292,20 @@ class Player:
 
     def fork(self) -> None:
         length = len(self.ctx.history)
-        self.ctx.branch(at=self.r.randint(max(0, length - 40), length))
+        self.ctx.time.branch(at=self.r.randint(max(0, length - 40), length))
 
     def undo(self) -> None:
         try:
-            self.ctx.undo()
+            self.ctx.time.undo()
             if self.r.random() < 0.5:
-                self.ctx.redo()
+                self.ctx.time.redo()
         except NotFound:
             self.count["nothing to undo"] += 1
 
     def snapshot(self) -> None:
-        self.ctx.snapshot("played")
+        self.ctx.time.snapshot("played")
         if self.r.random() < 0.4:
-            self.ctx.restore(self.r.choice(self.ctx.snapshots()))
+            self.ctx.time.restore(self.r.choice(self.ctx.time.snapshots()))
 
     def sync(self) -> None:
         """The whole list again, or the prompt, with something new at its end."""

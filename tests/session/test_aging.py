@@ -63,7 +63,7 @@ class Life:
         self.events = EVENTS[kind]
         self.sizes = strategies.SIZES[: 4 if window < 8_192 else 5]
         self.ctx = self.opened(window, **options)
-        self.ctx.set_goals(GOALS)
+        self.ctx.goals.set(GOALS)
         self.levels: dict[int, int] = {}
         """Position → the latest level at which a checkpoint stood for it."""
         self.count: Counter[str] = Counter()

@@ -224,7 +224,7 @@ def test_no_secret_of_the_source_is_in_a_checkpoint(kind: str, given: list[Any])
         everywhere([*given, secretive], waits=True),
         session(store) as ctx,
     ):
-        ctx.set_goals(GOALS)
+        ctx.goals.set(GOALS)
         confided(ctx)
         before = [message.text for message in ctx.history]
         prompt = ctx.get_context_for_model()

@@ -396,10 +396,10 @@ def test_another_window_and_another_process_go_by_their_own(file):
 def test_looking_at_a_session_shows_what_would_be_quoted_and_stores_nothing(file):
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
-        seen = ctx.context_at(1)
+        seen = ctx.time.context_at(1)
         assert ctx.store.changes("new") == []
         assert [m.text for m in seen.messages] == [m["content"] for m in shown(ctx)]
-        assert ctx.context_at(1).tokens == seen.tokens == ctx.budget.used_tokens
+        assert ctx.time.context_at(1).tokens == seen.tokens == ctx.budget.used_tokens
 
 
 def test_the_log_keeps_no_entries_that_count_no_longer(file):

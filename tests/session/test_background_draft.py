@@ -175,9 +175,9 @@ def test_a_draft_is_void_when_what_it_stands_on_has_changed(change):
         if change == "pin":
             ctx.pin(ctx.history[2])
         elif change == "goals":
-            ctx.set_goals(["Count the drawers"])
+            ctx.goals.set(["Count the drawers"])
         else:
-            ctx.undo()
+            ctx.time.undo()
         grow(ctx, 0.72)
         asked = slow.requests
         ctx.get_context_for_model()
@@ -267,7 +267,7 @@ def test_a_void_draft_keeps_nobody_from_another_one():
     grow(ctx, 0.62)
     ctx.get_context_for_model()
     until(lambda: of(events, DraftMade))
-    ctx.set_goals(["Count the drawers."])
+    ctx.goals.set(["Count the drawers."])
     grow(ctx, 0.68)
     # Asked until it comes: the writer says that it is done a moment before it is free again.
     until(lambda: ctx.get_context_for_model() and len(of(events, DraftMade)) == 2)

@@ -223,7 +223,7 @@ class Endless:
         self.cycle, self.before = Cycle(), (0, 0)
 
     def begin(self) -> None:
-        self.ctx.set_goals([GOAL])
+        self.ctx.goals.set([GOAL])
         self.ctx.add_message(role="user", content=FIRST)
         self.ctx.add_message({"role": "user", "content": PINS[0], "metadata": {"pinned": True}})
         self.ctx.pin(self.ctx.add_message(role="user", content=PINS[1]))

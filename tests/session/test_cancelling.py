@@ -100,7 +100,7 @@ async def reads(ctx: ContextManager) -> None:
 def filled(store: SessionStore) -> ContextManager:
     """A session whose next prompt has to be compressed."""
     ctx = session(store, summarizer=Writer(), session_id=clock_and_ids.new_id())
-    ctx.set_goals(GOALS)
+    ctx.goals.set(GOALS)
     number = 0
     while ctx.budget.used_tokens <= ctx.window.trigger:
         ctx.add_message(role="user", content=asked(number))

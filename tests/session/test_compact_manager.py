@@ -184,7 +184,7 @@ def test_an_edited_past_is_a_branch() -> None:
         manager.preflight("s", talk(0, 3))
         edited = [*talk(0, 1), {"role": "user", "content": "Something else?"}]
         assert manager.preflight("s", edited) == edited
-        assert len(manager.session("s").branches()) == 2
+        assert len(manager.session("s").time.branches()) == 2
     assert [e.session_id for e in seen if isinstance(e, BranchTaken)] == ["s"]
 
 
@@ -313,7 +313,7 @@ def test_calls_at_once_get_each_their_own_list() -> None:
     seen: list[Event] = []
     with CompactManager(CONFIG, on_event=seen.append) as manager:
         asyncio.run(all_at_once(manager))
-        stored = sum(b.messages - b.fork for b in manager.session("s").branches())
+        stored = sum(b.messages - b.fork for b in manager.session("s").time.branches())
         assert stored == 6 * 59, "each message is stored once"
     assert not [event for event in seen if isinstance(event, ErrorRaised)]
 
@@ -326,7 +326,7 @@ def test_a_list_is_known_after_very_many_others() -> None:
             own += [{"role": "user", "content": f"Step {i}?"}]
             assert manager.preflight("s", own) == own
             manager.preflight("s", [{"role": "user", "content": f"Another list, the {i}th."}])
-        assert len(manager.session("s").branches()) == 71
+        assert len(manager.session("s").time.branches()) == 71
 
 
 def test_tools_count_in_a_list_that_takes_on_another_format() -> None:

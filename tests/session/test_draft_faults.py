@@ -143,11 +143,11 @@ def pins(ctx: ContextManager) -> None:
 
 
 def has_another_goal(ctx: ContextManager) -> None:
-    ctx.set_goals([*(goal.text for goal in ctx.goals), "Tell nobody of the jetty."])
+    ctx.goals.set([*(goal.text for goal in ctx.goals), "Tell nobody of the jetty."])
 
 
 def goes_back(ctx: ContextManager) -> None:
-    ctx.branch(at=len(ctx.history) - 2)
+    ctx.time.branch(at=len(ctx.history) - 2)
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def test_a_refusal_teaches_the_ratio_and_the_smaller_prompt_is_sent() -> None:
         calls = len(model.contexts)
         ctx.send(model)
         assert len(model.contexts) == calls + 1, "it is not refused again"
-    assert ctx.snapshots()[0].purpose == "emergency"
+    assert ctx.time.snapshots()[0].purpose == "emergency"
 
 
 def test_other_failures_of_a_model_are_the_callers() -> None:
@@ -64,7 +64,7 @@ def test_other_failures_of_a_model_are_the_callers() -> None:
         ctx.send(model)
     assert len(ctx.history) == 1
     assert ctx.send(model).text == "ok"
-    assert ctx.snapshots() == []
+    assert ctx.time.snapshots() == []
 
 
 REFUSALS = {
@@ -174,7 +174,7 @@ def test_a_prompt_that_is_found_too_large_is_rescued_before_it_is_sent() -> None
     rungs: list[EmergencyRung] = of(seen, EmergencyRung)
     assert [r.rung for r in rungs] == [r.name for r in RUNGS][: len(rungs)]
     assert rungs
-    kept = [s for s in ctx.snapshots() if s.purpose == "emergency"]
+    kept = [s for s in ctx.time.snapshots() if s.purpose == "emergency"]
     assert [r.snapshot_id for r in rungs] == [s.id for s in kept]
     assert [s.note for s in kept] == [r.rung for r in rungs]
     *failed, done = [r.tokens_after for r in rungs]
@@ -202,7 +202,7 @@ def test_where_no_rung_helps_the_error_shows_what_is_too_large() -> None:
     rungs = of(seen, EmergencyRung)
     assert [r.rung for r in rungs] == [r.name for r in RUNGS]
     assert all(r.tokens_after is None and r.needed == ctx.window.usable for r in rungs)
-    assert [s.note for s in ctx.snapshots()] == [r.name for r in RUNGS]
+    assert [s.note for s in ctx.time.snapshots()] == [r.name for r in RUNGS]
     assert {"system prompt", "newest user message"} <= set(caught.value.floor)
 
 
@@ -212,7 +212,7 @@ def test_each_rung_takes_a_snapshot_frees_no_less_and_commits_nothing() -> None:
     seen: list[object] = []
     ctx = ContextManager(window=16_384, on_event=seen.append)
     ctx.add_message(role="system", content="You are a roofer.")
-    ctx.set_goals(["Get the roof done."])
+    ctx.goals.set(["Get the roof done."])
     while len(ctx.checkpoints) < 4:
         talk(ctx, 1, words=20)
         ctx.get_context_for_model()
@@ -222,7 +222,7 @@ def test_each_rung_takes_a_snapshot_frees_no_less_and_commits_nothing() -> None:
     proposals = [None if draft is None else draft.proposal for draft in drafts]
     rungs = of(seen, EmergencyRung)
     assert [r.rung for r in rungs] == [r.name for r in RUNGS]
-    assert [r.snapshot_id for r in rungs] == [s.id for s in ctx.snapshots()]
+    assert [r.snapshot_id for r in rungs] == [s.id for s in ctx.time.snapshots()]
     assert [r.tokens_after for r in rungs] == [
         p.plan.tokens_after for p in proposals if p is not None
     ]
@@ -247,7 +247,7 @@ def test_a_floor_that_cannot_fit_climbs_no_rung() -> None:
         ctx.send(ScriptedModel("ok"))
     assert caught.value.floor["system prompt"] > 1_900
     assert of(seen, EmergencyRung) == []
-    assert ctx.snapshots() == []
+    assert ctx.time.snapshots() == []
 
 
 def test_a_rescue_can_be_undone() -> None:
@@ -260,7 +260,7 @@ def test_a_rescue_can_be_undone() -> None:
     assert before is not None
     assert after is not None
     assert after.id != before.id
-    snapshot = next(s for s in ctx.snapshots() if s.purpose == "emergency")
+    snapshot = next(s for s in ctx.time.snapshots() if s.purpose == "emergency")
     assert snapshot.projection_id == before.id
     assert snapshot.checkpoint_ids == tuple(c.id for c in before.checkpoints)
 

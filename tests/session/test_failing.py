@@ -97,7 +97,7 @@ def test_where_a_stage_fails_the_context_before_is_served(
         assert str(error) in told.message
         assert "the context before is served" in sentence(told)
         assert not of(seen, EmergencyRung, *TOLD)
-        assert ctx.snapshots() == []
+        assert ctx.time.snapshots() == []
         said = ctx.compress_conversation(0.5)
         assert str(error) in said.explain()
         assert len(of(seen, ErrorRaised)) == 2

@@ -176,7 +176,7 @@ def storm(seed: int, store: SQLiteManager) -> Iterator[tuple[Storm, list[str]]]:
         stack.enter_context(ctx)
         it = Storm(ctx, clock)
         heard.append(it.hear)
-        ctx.set_goals(GOALS)
+        ctx.goals.set(GOALS)
         yield it, wrong
 
 

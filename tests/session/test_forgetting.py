@@ -45,7 +45,7 @@ def talk(store: SQLiteManager, name: str, *messages: Message | str, **given: Any
 def plant(store: SQLiteManager, name: str = "tower") -> None:
     """A session that says something of its own in every place there is."""
     with ContextManager(window=4_096, store=store, session_id=name) as ctx:
-        ctx.set_goals([SECRETS["goal"]])
+        ctx.goals.set([SECRETS["goal"]])
         ctx.add_message(role="user", content=SECRETS["message"])
         call = ToolCall(id="c1", name="look", arguments="{}")
         ctx.add_message(Message(role="assistant", content=(call,)))
@@ -55,8 +55,8 @@ def plant(store: SQLiteManager, name: str = "tower") -> None:
         for number in range(60):
             ctx.add_message(role="user", content=f"{SECRETS['summary']} {number} " + "tile " * 60)
         ctx.active_context()
-        ctx.snapshot(SECRETS["snapshot"])
-        ctx.branch(at=3)
+        ctx.time.snapshot(SECRETS["snapshot"])
+        ctx.time.branch(at=3)
         ctx.add_message(role="user", content=SECRETS["branch"])
         assert store.checkpoints(name)
     store.describe(name, title=SECRETS["title"], metadata={"tags": [SECRETS["tag"]]})

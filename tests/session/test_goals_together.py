@@ -24,7 +24,7 @@ TOLD = [f"[CHECKPOINT] Slate row {i} - COMPLETED" for i in range(2 * STEPS)]
 
 def set_goal(store: SessionStore) -> None:
     steps = tuple(Subtask(text=f"Slate row {i}") for i in range(2 * STEPS))
-    session(store).set_goals([Goal(text="Mend the roof.", subtasks=steps)])
+    session(store).goals.set([Goal(text="Mend the roof.", subtasks=steps)])
 
 
 def report(ctx: ContextManager, writer: int) -> None:
@@ -138,7 +138,7 @@ def test_progress_does_not_undo_goals_that_somebody_set(store: SessionStore) -> 
     one, two = session(store), session(store)
     at = append_only(one, TOLD[0])
     known = two.goals[0]
-    two.set_goals([known, Goal(text="Sleep.")])
+    two.goals.set([known, Goal(text="Sleep.")])
     track(one._session.state, [one.history[at]], at, ContextWindow(size=4_000))
     for ctx in (one, session(store)):
         assert [goal.text for goal in ctx.goals] == ["Mend the roof.", "Sleep."]
@@ -153,11 +153,11 @@ def test_goals_that_are_set_by_who_knew_less_keep_what_was_reached_since(
     one, two = session(store), session(store)
     read = two.goals[0]
     report(one, 0)
-    two.set_goals([read, Goal(text="Sleep.")])
+    two.goals.set([read, Goal(text="Sleep.")])
     for ctx in (two, session(store)):
         assert [goal.text for goal in ctx.goals] == ["Mend the roof.", "Sleep."]
         assert sum(task.status == "completed" for task in ctx.goals[0].subtasks) == STEPS
-    two.set_goals([read])
+    two.goals.set([read])
     assert session(store).goals == (read,), "what is known is taken back by saying so"
 
 
@@ -168,7 +168,7 @@ def test_progress_is_noted_on_the_branch_that_it_was_said_on(
     set_goal(store)
     ctx = session(store)
     append = ctx.history.append
-    other = threading.Thread(target=lambda: ctx.branch(at=0))
+    other = threading.Thread(target=lambda: ctx.time.branch(at=0))
 
     def overtaken(*given: Any, **options: Any) -> list[Message]:
         added = append(*given, **options)
@@ -180,7 +180,7 @@ def test_progress_is_noted_on_the_branch_that_it_was_said_on(
     ctx.add_message(role="assistant", content=TOLD[0])
     other.join(30)
     assert len(missing(store)) == 2 * STEPS, "the branch begins before it was said"
-    ctx.undo()
+    ctx.time.undo()
     assert len(missing(store)) == 2 * STEPS - 1
 
 

@@ -109,13 +109,13 @@ class Crashes(Nursery):
         if undo is not None:
             made = next(m for m in moves if m.kind == "compress" and m.projection_id == undo.before)
             assert undo.projection_id == made.before, "the undo went back to another view"
-            ctx.redo()
+            ctx.time.redo()
             self.undone += 1
-        before = ctx.context_at(shown["seen"])
+        before = ctx.time.context_at(shown["seen"])
         same = digest(format_named("chat_completions").render(before.sent))
         assert same == shown["prompt"], "the view is neither the old nor the new one"
         if undo is not None:
-            ctx.undo()
+            ctx.time.undo()
 
 
 def torture(folder: Path, kills: int, number: int) -> Crashes:
@@ -160,7 +160,7 @@ def test_a_view_that_nobody_asked_for_is_found(tmp_path: Path) -> None:
     crashes.check_view("roof", rows)
     with ContextManager(window=WINDOW, store=crashes.database, session_id="roof") as ctx:
         assert ctx.checkpoints
-        ctx.undo()
+        ctx.time.undo()
     with pytest.raises(AssertionError, match="neither the old nor the new"):
         crashes.check_view("roof", rows)
     with pytest.raises(AssertionError, match="neither the old nor the new"):

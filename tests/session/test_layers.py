@@ -22,7 +22,7 @@ def test_only_an_active_context_may_be_sent() -> None:
     """A history, a snapshot or a list is refused, and the text says what to take (FR-1)."""
     ctx = ContextManager()
     ctx.add_message(role="user", content="hello")
-    snapshot = ctx.snapshot()
+    snapshot = ctx.time.snapshot()
     wrong: Sequence[object] = (
         ctx.history,
         snapshot,
@@ -50,7 +50,7 @@ def test_types_keep_the_layers_apart(tmp_path: Path) -> None:
     Its cache is files, not a database: two runs at once do not wait for each other's lock.
     """
     good = "complete(ctx.active_context())"
-    bad = ("complete(ctx.history)", "complete(ctx.snapshot())", "complete([])")
+    bad = ("complete(ctx.history)", "complete(ctx.time.snapshot())", "complete([])")
     head = """
         from compact import ContextManager
         from compact.messages.replies import Reply

@@ -30,7 +30,7 @@ SEPARATORS = ("\n\n", "\n", " ", "\r\n\r\n", "\n\n---\n\n")
 
 def started(window: int = 8_192, own: str = "", **options: Any) -> ContextManager:
     ctx = session(InMemoryStore(), window=window, prompt=PARTS, **options)
-    ctx.set_goals(["Mend the roof\nof house 7.", "Répondre en français — 必须保留原文。"])
+    ctx.goals.set(["Mend the roof\nof house 7.", "Répondre en français — 必须保留原文。"])
     first = [{"role": "system", "content": own}] if own else []
     ctx.sync([*first, {"role": "user", "content": "What of the roof?"}])
     return ctx
@@ -115,7 +115,7 @@ def test_no_merging_client_makes_the_prompt_grow(client: Client, window: int) ->
         assert client.own in "\n".join(now)
         assert (BESIDE in "\n".join(now)) == bool(client.places)
     assert max(tokens) <= max(tokens[:3]) + SEAMS
-    assert len(ctx.branches()) <= 2
+    assert len(ctx.time.branches()) <= 2
     said = [message.text for message in ctx.history if message.role != "system"]
     assert len(said) == 1 + 2 * TURNS
 
@@ -142,7 +142,7 @@ def test_what_is_said_around_the_own_words_takes_the_place_of_what_was_said_ther
         assert before not in shown
         before = now
     assert max(tokens) < min(tokens) + 20
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def test_what_was_said_around_stays_as_long_as_the_prompt_comes_back_as_it_was() -> None:
@@ -162,7 +162,7 @@ def test_what_was_said_around_stays_as_long_as_the_prompt_comes_back_as_it_was()
         ours = parted(ctx.get_context_for_model())[0][0]
         ctx.sync([{"role": "system", "content": f"{ours}\n\n{said}"}, *talk()])
         assert parted(ctx.get_context_for_model())[0][1] == shown
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 @pytest.mark.parametrize("added", ["delete files.", "delete files", "You may not push", "main."])
@@ -231,7 +231,7 @@ def test_other_words_of_a_merging_client_are_shown() -> None:
         merged = f"{prompt}\n\n{words}\n\n{goals}"
         sent_back(ctx, turn, [{"role": "system", "content": merged}])
         assert parted(ctx.get_context_for_model())[0][1] == words
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def test_two_system_messages_that_are_merged_are_known() -> None:
@@ -245,7 +245,7 @@ def test_two_system_messages_that_are_merged_are_known() -> None:
         merged = "\n\n".join(texts if turn % 2 else texts[::-1])
         sent_back(ctx, turn, [{"role": "system", "content": merged}])
         assert ctx.get_context_for_model()[: len(before)] == before
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 @pytest.mark.parametrize("as_message", [True, False])
@@ -253,7 +253,7 @@ def test_nothing_but_ours_is_no_message(as_message: bool) -> None:
     """C-9: prompt and goals as one, of an older wording too."""
     ctx = started()
     prompt, goals = parted(ctx.get_context_for_model())[0]
-    ctx.set_goals(["Sleep."])
+    ctx.goals.set(["Sleep."])
     merged: Any = {"role": "system", "content": f"{goals}\n{prompt}"}
     if as_message:
         merged = Message(role="system", content=merged["content"])
@@ -261,7 +261,7 @@ def test_nothing_but_ours_is_no_message(as_message: bool) -> None:
     sent_back(ctx, 0, [merged])
     assert ctx.get_context_for_model()[:2] == before
     assert [message.role for message in ctx.history] == ["user", "assistant", "user"]
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def test_what_is_not_ours_word_for_word_stays() -> None:

@@ -56,7 +56,7 @@ def test_a_session_goes_on_with_another_model():
     """(C-9) Smaller and larger windows, to and fro: nothing overflows, nothing is lost."""
     events: list[Event] = []
     ctx = ContextManager("gpt-4o", on_event=events.append)
-    ctx.set_goals(["Count every ship"])
+    ctx.goals.set(["Count every ship"])
     fill(ctx, 60)
     before = ctx.active_context()
     assert not ctx.checkpoints
@@ -121,14 +121,14 @@ def test_the_system_prompt_that_is_shown_is_the_one_that_is_sent():
 
 def test_going_back_is_for_every_tokenizer():
     ctx = _on_another_tokenizer()
-    start = ctx.snapshot()
+    start = ctx.time.snapshot()
     ctx.add_message(role="user", content="three")
-    ctx.restore(start)
+    ctx.time.restore(start)
     ctx.add_message(role="user", content="another three")
     assert _shown(ctx) == ["one", "two", "another three"]
-    ctx.undo()
+    ctx.time.undo()
     assert _shown(ctx) == ["one", "two", "three"]
-    ctx.redo()
+    ctx.time.redo()
     assert _shown(ctx) == [message.text for message in ctx.history]
     assert _shown(ctx)[-1] == "another three"
 

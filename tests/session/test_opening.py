@@ -308,12 +308,12 @@ def test_a_prompt_for_another_tokenizer_follows_the_session() -> None:
     pinned = ctx.history[0]
     ctx.get_context_for_model("gpt-4")
     ctx.pin(pinned)
-    ctx.set_goals(["Keep the roof dry."])
+    ctx.goals.set(["Keep the roof dry."])
     ctx.add_messages(said(20))
     prompt = ctx.get_context_for_model("gpt-4")
     assert any("Keep the roof dry." in str(m["content"]) for m in prompt)
     assert verbatim([{"role": pinned.role, "content": pinned.text}], prompt)
-    ctx.branch(at=4)
+    ctx.time.branch(at=4)
     ctx.add_message(role="user", content="Another roof, please.")
     prompt = ctx.get_context_for_model("gpt-4")
     assert prompt[-1]["content"] == "Another roof, please."

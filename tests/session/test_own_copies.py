@@ -117,7 +117,7 @@ DOORS: dict[str, Callable[[ContextManager], Sequence[Message]]] = {
     "history by number": lambda ctx: [ctx.history[0], ctx.history[-1]],
     "history as shown": lambda ctx: [ctx.history.shown(0)],
     "active_context": lambda ctx: ctx.active_context().messages,
-    "context_at": lambda ctx: ctx.context_at(len(ctx.history)).messages,
+    "context_at": lambda ctx: ctx.time.context_at(len(ctx.history)).messages,
     "expand": expanded,
     "plan": lambda ctx: ctx.compress_conversation(0.5).context.messages,
     "last_plan": lambda ctx: ctx.last_plan.context.messages if ctx.last_plan else (),

@@ -33,7 +33,7 @@ def test_the_prompt_stands_first_and_whole_whatever_is_compressed():
     """FR-16, FR-11: system prompt, the history's own, goals, checkpoints; all of it counted."""
     ctx = session(InMemoryStore(), window=2_048, prompt=PARTS)
     ctx.add_message(role="system", content="You work at the harbour.")
-    ctx.set_goals(["Mend the roof."])
+    ctx.goals.set(["Mend the roof."])
     for i in range(60):
         fill(ctx, i, i + 1)
         prompt = ctx.get_context_for_model()
@@ -146,8 +146,8 @@ def test_a_mode_is_changed_and_kept(tmp_path):
         again = session(store, prompt=PARTS)
         assert again.mode == "debugger"
         assert again.get_context_for_model() == ctx.get_context_for_model()
-        assert again.context_at(at + 1).messages[0].text == first(ctx)
-        assert again.context_at(at - 1).messages[0].text == before, "as the model saw it"
+        assert again.time.context_at(at + 1).messages[0].text == first(ctx)
+        assert again.time.context_at(at - 1).messages[0].text == before, "as the model saw it"
         other = session(store, prompt=PARTS)
         ctx.set_mode("planning")
         assert mode_named("planning").text("short") in first(other), "other writers see it"
@@ -162,9 +162,9 @@ def test_a_snapshot_brings_its_mode_back():
     ctx = session(store, prompt=PARTS)
     fill(ctx, 0, 2)
     ctx.set_mode("planning")
-    taken = ctx.snapshot()
+    taken = ctx.time.snapshot()
     ctx.set_mode("developer")
-    ctx.restore(taken)
+    ctx.time.restore(taken)
     assert ctx.mode == session(store).mode == "planning"
 
 
@@ -176,10 +176,10 @@ def test_a_branch_keeps_the_mode_that_it_began_with(mode):
     fill(ctx, 0, 2)
     if mode:
         ctx.set_mode(mode)
-    ctx.branch(at=len(ctx.history))
-    ctx.undo()
+    ctx.time.branch(at=len(ctx.history))
+    ctx.time.undo()
     ctx.set_mode("debugger")
-    ctx.redo()
+    ctx.time.redo()
     assert ctx.mode == session(store).mode == (mode or "assistant")
 
 
@@ -225,7 +225,7 @@ def test_our_prompt_is_recognized_when_a_client_sends_it_back(own):
     ctx = session(store, window=2_048, prompt=PARTS)
     if own:
         ctx.add_message(role="system", content="You work at the harbour.")
-    ctx.set_goals(["Mend the roof."])
+    ctx.goals.set(["Mend the roof."])
     fill(ctx, 0, 40)
     for mode in ("developer", "planning"):
         old = ctx.get_context_for_model()
@@ -238,4 +238,4 @@ def test_our_prompt_is_recognized_when_a_client_sends_it_back(own):
         prompts = [m for m in ctx.get_context_for_model() if m["role"] == "system"]
         assert len(prompts) == 2 + own, "prompt, the history's own, goals"
     assert ctx.compressions
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1

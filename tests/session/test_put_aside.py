@@ -46,7 +46,7 @@ def test_a_pasted_log_is_put_aside_in_one_call(store):
     again.get_context_for_model()
     assert again.compressions
     assert again.expand(whole.id).messages[0].text == whole.text
-    assert again.context_at(len(ctx.history)).messages[-1].text == shown.text
+    assert again.time.context_at(len(ctx.history)).messages[-1].text == shown.text
 
 
 def test_what_is_shown_is_for_the_window_that_was_asked_for_last():
@@ -162,7 +162,7 @@ def test_a_client_that_sends_its_list_whole_may_show_either():
     for each in (said, shown):
         ctx.sync(each)
         assert len(ctx.history) == len(said)
-        assert len(ctx.branches()) == 1
+        assert len(ctx.time.branches()) == 1
     assert ctx.history[-1].text.endswith("That was all.")
 
 
@@ -173,7 +173,7 @@ def test_the_error_names_each_part_and_only_what_helps():
     tools = [{"type": "function", "function": {"name": "look", "description": "word " * 900}}]
     ctx = ContextManager(window=2_048, tokenizer="o200k", tools=tools)
     ctx.add_message(role="system", content="word " * 300)
-    ctx.set_goals(["Mend the roof. " * 100])
+    ctx.goals.set(["Mend the roof. " * 100])
     ctx.add_message(role="user", content="word " * 500)
     with pytest.raises(CannotFit) as caught:
         ctx.get_context_for_model()

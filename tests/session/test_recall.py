@@ -88,7 +88,7 @@ def test_of_many_lines_alike_the_one_is_shown_that_was_asked_for(store: SessionS
     for query in ("3000", "line 3000", "the value of line 3000"):
         (found,) = ctx.recall(query)
         assert "\nline 3000: value" in found.text, query
-        assert "\nline 3000: value" in ctx.call_tool("recall", {"query": query}), query
+        assert "\nline 3000: value" in ctx.tools.call("recall", {"query": query}), query
 
 
 HARD = (
@@ -120,7 +120,7 @@ def test_any_question_is_answered(store: SessionStore, query: str) -> None:
         assert found == [said.id]
     else:
         assert found == []
-    assert headed(ctx.call_tool("recall", {"query": query})) == "Recalled"
+    assert headed(ctx.tools.call("recall", {"query": query})) == "Recalled"
 
 
 @pytest.mark.timing
@@ -143,14 +143,14 @@ def test_only_the_branch_that_is_open_is_searched(store: SessionStore) -> None:
     first = ctx.add_message(role="user", content="zebra before the fork")
     left = ctx.add_message(role="user", content="zebra that was left")
     root = ctx.branch_id
-    snapshot = ctx.snapshot()
-    ctx.branch(at=1)
+    snapshot = ctx.time.snapshot()
+    ctx.time.branch(at=1)
     new = ctx.add_message(role="user", content="zebra of the branch")
     assert [r.id for r in ctx.recall("zebra")] == [new.id, first.id]
     assert ctx.recall("zebra", limit=0) == []
     with pytest.raises(NotFound):
         other.expand(ctx.add_message(Message(role="user", content="x", id="only-here")).id)
-    ctx.restore(snapshot)
+    ctx.time.restore(snapshot)
     assert ctx.branch_id != root
     assert [r.id for r in ctx.recall("zebra")] == [left.id, first.id]
 
@@ -340,7 +340,7 @@ def test_a_checkpoint_of_a_branch_that_was_left_brings_back_its_own_messages(
     ctx.get_context_for_model()
     known = {c.id: [m.text for m in ctx.expand(c.id).messages] for c in ctx.checkpoints}
     assert max(c.span.last for c in ctx.checkpoints) > 20
-    ctx.branch(at=20)
+    ctx.time.branch(at=20)
     fill(ctx, 900, 960)
     ctx.get_context_for_model()
     for name, texts in known.items():

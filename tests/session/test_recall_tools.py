@@ -27,8 +27,8 @@ from tests.session.asking import FACT, Dict, call, fill, result, session
 @pytest.mark.parametrize("format", ["chat_completions", "ollama", "anthropic", "responses"])
 def test_the_tools_are_declared_as_the_provider_wants_them(format: str) -> None:
     """A name, a description and a JSON schema of the arguments, as each provider nests them."""
-    declared = session(InMemoryStore(), format=format).recall_tools()
-    assert declared == session(InMemoryStore()).recall_tools(format)
+    declared = session(InMemoryStore(), format=format).tools.schemas()
+    assert declared == session(InMemoryStore()).tools.schemas(format)
     schemas: dict[str, Dict] = {}
     for tool in declared:
         if format in ("chat_completions", "ollama"):
@@ -67,7 +67,7 @@ def test_a_model_that_calls_the_tools_reads_the_originals(
 
     def asked(name: str, most: int | None = None, **arguments: Any) -> str:
         given = json.dumps(arguments) if as_text else arguments
-        text = ctx.call_tool(name, given, max_tokens=most)
+        text = ctx.tools.call(name, given, max_tokens=most)
         assert headed(text) == "Recalled"
         assert checker.tokens(text) <= (most or 1_500)
         return text
@@ -114,7 +114,7 @@ def test_a_long_message_is_read_page_by_page(kind: str, most: int | None) -> Non
     text = readable(message).removeprefix("c1 ")
     name, read, start = message.id if kind == "words" else "c1", "", 0
     while start < len(text):
-        page = ctx.call_tool("expand", {"id": name, "start": start}, max_tokens=most)
+        page = ctx.tools.call("expand", {"id": name, "start": start}, max_tokens=most)
         assert headed(page) == "Recalled"
         assert checker.tokens(page) <= (most or 1_500)
         heading, _, body = page.partition("\n")
@@ -128,15 +128,15 @@ def test_a_long_message_is_read_page_by_page(kind: str, most: int | None) -> Non
         assert end > start
         start = end
     assert read == text
-    assert "none from start=" in ctx.call_tool("expand", {"id": name, "start": len(text)})
+    assert "none from start=" in ctx.tools.call("expand", {"id": name, "start": len(text)})
 
 
 def test_one_among_several_that_is_clipped_names_what_reads_all_of_it() -> None:
     ctx = session(InMemoryStore(), 100_000)
     ctx.add_messages([call("write", "c1", text=TABLE), result("c1", TABLE)])
-    page = ctx.call_tool("expand", {"id": "c1"})
+    page = ctx.tools.call("expand", {"id": "c1"})
     assert (found := re.search(r"clipped: expand (\S+) reads all of it, go on with start=1", page))
-    assert "characters 1 to" in ctx.call_tool("expand", {"id": found[1]})
+    assert "characters 1 to" in ctx.tools.call("expand", {"id": found[1]})
 
 
 def test_an_answer_that_has_no_room_says_so() -> None:
@@ -145,7 +145,7 @@ def test_an_answer_that_has_no_room_says_so() -> None:
     said = ctx.add_message(role="user", content="zircon " * 400)
     for name, arguments in (("recall", {"query": "zircon"}), ("expand", {"id": said.id})):
         for most in (3, 30, 60, 100, 200):
-            text = ctx.call_tool(name, arguments, max_tokens=most)
+            text = ctx.tools.call(name, arguments, max_tokens=most)
             assert headed(text) == "Recalled"
             assert re.search(r"left out|does not fit|go on with| …$", text), text
             assert checker.tokens(text) <= max(most, 74)
@@ -172,7 +172,7 @@ def test_a_wrong_call_is_refused_with_a_text_for_the_model(name: str, arguments:
     ctx = session(InMemoryStore())
     fill(ctx, 0, 1)
     with pytest.raises(InvalidInput, match=r"recall\(query|JSON object|start must") as caught:
-        ctx.call_tool(name, arguments)
+        ctx.tools.call(name, arguments)
     assert len(str(caught.value)) < 400
 
 
@@ -183,7 +183,7 @@ def test_an_argument_that_is_wrong_is_named() -> None:
         with pytest.raises(
             InvalidInput, match=r"expand\(id, start\): start must be a whole number"
         ):
-            ctx.call_tool("expand", {"id": ctx.history[0].id, "start": start})
+            ctx.tools.call("expand", {"id": ctx.history[0].id, "start": start})
 
 
 # --- what was brought back is no news -------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_an_argument_that_is_wrong_is_named() -> None:
 def recalled(ctx: ContextManager, call_id: str, name: str = "recall", **arguments: Any) -> None:
     """A model asks, and the application stores its call and the answer."""
     ctx.add_message(call(name, call_id, **arguments))
-    ctx.add_message(result(call_id, ctx.call_tool(name, arguments)))
+    ctx.add_message(result(call_id, ctx.tools.call(name, arguments)))
 
 
 def test_what_was_recalled_is_not_found_again(store: SessionStore) -> None:
@@ -202,7 +202,7 @@ def test_what_was_recalled_is_not_found_again(store: SessionStore) -> None:
     for i in range(5):
         recalled(ctx, f"r{i}", query="zircon valve kelvin")
         recalled(ctx, f"e{i}", "expand", id=said.id)
-        ctx.add_message(role="user", content=ctx.call_tool("recall", {"query": "zircon"}))
+        ctx.add_message(role="user", content=ctx.tools.call("recall", {"query": "zircon"}))
     assert [r.id for r in ctx.recall("zircon valve kelvin")] == [said.id]
     other = ctx.add_message(call("recall", "own", product="zircon"))
     assert [r.id for r in ctx.recall("zircon")] == [other.id, said.id], "a tool of another's"
@@ -215,7 +215,7 @@ def test_a_recalled_output_is_itself_brought_back_by_its_call(store: SessionStor
     recalled(ctx, "r1", query="zircon")
     (answer,) = ctx.expand("r1").messages
     assert FACT in answer.tool_results[0].text
-    assert FACT in ctx.call_tool("expand", {"id": "r1"})
+    assert FACT in ctx.tools.call("expand", {"id": "r1"})
 
 
 def request(*messages: Dict) -> SummaryRequest:
@@ -228,7 +228,7 @@ def test_a_summary_takes_no_facts_from_what_was_recalled() -> None:
     """They were taken down where they were said (design, 7)."""
     ctx = session(InMemoryStore(), 100_000)
     ctx.add_message(role="assistant", content=FACT)
-    text = ctx.call_tool("recall", {"query": "src/valves/zircon.py"})
+    text = ctx.tools.call("recall", {"query": "src/valves/zircon.py"})
     around = {"role": "user", "content": "Look at the tiles, please."}
     asks = call("recall", "c1", query="src/valves/zircon.py")
     own = request(around, asks, result("c1", text))
@@ -280,9 +280,9 @@ def test_what_a_model_sees_is_not_found_again() -> None:
         seen = [m["content"] for m in ctx.get_context_for_model()]
         gone = [n for n in range(6) if not any(f"W-471{n}" in str(text) for text in seen)]
         assert gone
-        answer = ctx.call_tool("recall", {"query": f"walls of the {houses[gone[0]]} house"})
+        answer = ctx.tools.call("recall", {"query": f"walls of the {houses[gone[0]]} house"})
         assert f"W-471{gone[0]}" in answer
         assert not any(text in answer for text in seen[-20:])
     with ContextManager(window=4_096, tokenizer="o200k") as ctx:
         ctx.add_message(role="user", content="The key of the wall is W-4711.")
-        assert "W-4711" in ctx.call_tool("recall", {"query": "key"}), "nothing else is found"
+        assert "W-4711" in ctx.tools.call("recall", {"query": "key"}), "nothing else is found"

@@ -55,7 +55,7 @@ def compressed(**options: Any) -> ContextManager:
 def test_a_client_may_send_the_compressed_prompt_back(rounds: int) -> None:
     """Checkpoints and goals of ours are not stored, nothing is lost, no branch is made (K-6)."""
     ctx = compressed()
-    ctx.set_goals(["Get the roof done."])
+    ctx.goals.set(["Get the roof done."])
     want = stored(ctx)
     for i in range(rounds):
         prompt = ctx.get_context_for_model()
@@ -67,7 +67,7 @@ def test_a_client_may_send_the_compressed_prompt_back(rounds: int) -> None:
         parts: list[Any] = apart(prompt, ctx._session.state.own)
         assert found.ours == sum(headed(str(m["content"])) is not None for m in parts)
         assert stored(ctx) == want
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def test_masked_output_stands_for_its_original() -> None:
@@ -80,7 +80,7 @@ def test_masked_output_stands_for_its_original() -> None:
     found = ctx.sync([*prompt, want[-1]])
     assert found.new == [want[-1]]
     assert stored(ctx) == want
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def found_text(found: Any) -> str:
@@ -126,7 +126,7 @@ def test_notes_for_open_calls_are_not_stored() -> None:
     result = {"role": "tool", "tool_call_id": "c0", "content": "done"}
     other.sync([*other.get_context_for_model()[:-1], result])
     assert [m.role for m in other.history] == ["user", "assistant", "tool"]
-    assert len(other.branches()) == len(ctx.branches()) == 1
+    assert len(other.time.branches()) == len(ctx.time.branches()) == 1
 
 
 def test_an_edit_of_a_kept_message_in_a_compressed_prompt_loses_no_checkpoint() -> None:
@@ -187,7 +187,7 @@ def test_what_clients_add_and_drop_changes_nothing(change: Change) -> None:
     ctx.sync(messages)
     found = ctx.sync([*map(change, messages), {"role": "user", "content": "more"}])
     assert found.known == len(messages)
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def cached(messages: Sequence[Dict]) -> list[Dict]:
@@ -220,7 +220,7 @@ def test_anthropic_cache_marks_move_without_a_branch() -> None:
         ]
         ctx.sync(cached(messages))
         assert len(ctx.history) == len(messages)
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def test_other_words_are_never_taken_for_the_same() -> None:
@@ -245,4 +245,4 @@ def test_messages_made_by_hand_are_known_when_their_dictionaries_come_back() -> 
         prompt = ctx.get_context_for_model()
         found = ctx.sync([*prompt, {"role": "assistant", "content": "Done."}])
         assert found.known == 3, format
-        assert len(ctx.branches()) == 1
+        assert len(ctx.time.branches()) == 1

@@ -139,12 +139,12 @@ def test_it_goes_and_comes_back_with_what_it_stands_for() -> None:
             prompts[ctx.compressions] = prompt
     assert len(prompts) > 3
     now = shown(ctx)
-    ctx.undo()
+    ctx.time.undo()
     assert records(shown(ctx)) != records(now)
-    ctx.redo()
+    ctx.time.redo()
     assert shown(ctx) == now
     at = len(ctx.history)
-    ctx.branch(at=at)
+    ctx.time.branch(at=at)
     assert records(shown(ctx)) == records(now)
 
 

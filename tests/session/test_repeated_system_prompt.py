@@ -107,9 +107,9 @@ def test_a_beginning_that_is_refused_changes_nothing(tmp_path: Path) -> None:
 def test_goals_are_a_list() -> None:
     ctx = ContextManager(window=8_192)
     with pytest.raises(InvalidArgument, match="goals must be a list"):
-        ctx.set_goals("text")
+        ctx.goals.set("text")
     with pytest.raises(InvalidArgument, match=r"goals\[1\] is an empty text"):
-        ctx.set_goals(["a", ""])
+        ctx.goals.set(["a", ""])
     assert ctx.goals == ()
 
 

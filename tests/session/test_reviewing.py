@@ -42,7 +42,7 @@ def opened(store=None, turns=TURNS, **options):
 
 def state_of(ctx):
     drafts = [name for name in ctx.store.notes(ctx.id) if name.startswith("draft:")]
-    return ctx.get_context_for_model(), ctx.checkpoints, ctx.moves(), drafts
+    return ctx.get_context_for_model(), ctx.checkpoints, ctx.time.moves(), drafts
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def ctx(tmp_path):
 
 def test_a_proposal_says_what_it_would_do_and_stores_nothing(ctx):
     before = state_of(ctx)
-    proposal = ctx.propose_compression(target_ratio=0.3)
+    proposal = ctx.review.propose(target_ratio=0.3)
     assert state_of(ctx) == before
     assert proposal.tokens_before == ctx.active_context().tokens
     assert proposal.freed == proposal.tokens_before - proposal.tokens_after > 0
@@ -71,8 +71,8 @@ def test_a_proposal_says_what_it_would_do_and_stores_nothing(ctx):
 
 def test_what_is_accepted_is_what_a_compression_would_have_done(ctx, tmp_path):
     """And refusing is doing nothing: the next one is what it would have been."""
-    ctx.propose_compression(target_ratio=0.3)  # refused
-    plan = ctx.accept(ctx.propose_compression(target_ratio=0.3))
+    ctx.review.propose(target_ratio=0.3)  # refused
+    plan = ctx.review.accept(ctx.review.propose(target_ratio=0.3))
     with opened(tmp_path / "other.db") as other:
         done = other.compress_conversation(0.3)
         assert other.checkpoints[0].summary == ctx.checkpoints[0].summary
@@ -84,8 +84,8 @@ def test_what_is_accepted_is_what_a_compression_would_have_done(ctx, tmp_path):
 
 def test_a_text_of_a_person_stands_in_for_the_messages(ctx, tmp_path):
     """Counted, marked as a person's, recognized when it comes back, and there after a restart."""
-    proposal = ctx.propose_compression(target_ratio=0.3)
-    plan = ctx.accept(proposal, summaries={proposal.checkpoints[0].id: f"  {EDITED}\n"})
+    proposal = ctx.review.propose(target_ratio=0.3)
+    plan = ctx.review.accept(proposal, summaries={proposal.checkpoints[0].id: f"  {EDITED}\n"})
     (made,) = ctx.checkpoints
     assert made.made_by == "person"
     assert made.summary == f"{REFERENCE_LINE}\n{EDITED}"
@@ -106,14 +106,14 @@ def test_a_text_of_a_person_stands_in_for_the_messages(ctx, tmp_path):
         again.sync(prompt)  # what is ours is never stored as if somebody had said it
         assert [m.content for m in again.history] == [m["content"] for m in talk(TURNS)]
         assert again.expand(made.id).messages[0].content == list(talk(1))[1]["content"]
-    ctx.undo()
+    ctx.time.undo()
     assert ctx.checkpoints == ()
 
 
 def test_an_unchanged_text_is_no_edit(ctx):
-    proposal = ctx.propose_compression(target_ratio=0.3)
+    proposal = ctx.review.propose(target_ratio=0.3)
     (made,) = proposal.checkpoints
-    ctx.accept(proposal, summaries={made.id: f"{REFERENCE_LINE}\n{made.text}\n"})
+    ctx.review.accept(proposal, summaries={made.id: f"{REFERENCE_LINE}\n{made.text}\n"})
     assert ctx.checkpoints[0].id == made.id
     assert ctx.checkpoints[0].made_by == "extractive"
 
@@ -131,11 +131,11 @@ def test_an_unchanged_text_is_no_edit(ctx):
     ],
 )
 def test_what_the_gate_refuses_is_refused_and_says_why(ctx, text, why):
-    proposal, before = ctx.propose_compression(target_ratio=0.3), state_of(ctx)
+    proposal, before = ctx.review.propose(target_ratio=0.3), state_of(ctx)
     with pytest.raises(SummaryRejected, match=rf"cannot be used: {why}: "):
-        ctx.accept(proposal, summaries={proposal.checkpoints[0].id: text})
+        ctx.review.accept(proposal, summaries={proposal.checkpoints[0].id: text})
     assert state_of(ctx) == before
-    ctx.accept(proposal, summaries={proposal.checkpoints[0].id: EDITED})
+    ctx.review.accept(proposal, summaries={proposal.checkpoints[0].id: EDITED})
     assert EDITED in ctx.get_conversation_summary()
 
 
@@ -143,27 +143,27 @@ def test_a_person_may_say_what_no_model_may(ctx):
     """A word more in an extracted text, one in another language, or next to nothing: a person has
     read it.
     """
-    proposal = ctx.propose_compression(target_ratio=0.3)
+    proposal = ctx.review.propose(target_ratio=0.3)
     for text in (proposal.checkpoints[0].text + " I checked this.", "Nichts davon.", "n/a"):
-        ctx.accept(proposal, summaries={proposal.checkpoints[0].id: text})
+        ctx.review.accept(proposal, summaries={proposal.checkpoints[0].id: text})
         assert ctx.checkpoints[0].story == text
-        ctx.undo()
-        proposal = ctx.propose_compression(target_ratio=0.3)
+        ctx.time.undo()
+        proposal = ctx.review.propose(target_ratio=0.3)
 
 
 def test_what_cannot_be_accepted_says_what_is_wrong(ctx):
-    proposal = ctx.propose_compression(target_ratio=0.3)
+    proposal = ctx.review.propose(target_ratio=0.3)
     with pytest.raises(NotFound, match="no checkpoint 'ck-other'"):
-        ctx.accept(proposal, summaries={"ck-other": EDITED})
+        ctx.review.accept(proposal, summaries={"ck-other": EDITED})
     with pytest.raises(InvalidArgument, match="is empty: to refuse a proposal, do not accept it"):
-        ctx.accept(proposal, summaries={proposal.checkpoints[0].id: f"{REFERENCE_LINE} \n"})
+        ctx.review.accept(proposal, summaries={proposal.checkpoints[0].id: f"{REFERENCE_LINE} \n"})
     with (
         ContextManager(window=4_096) as other,
         pytest.raises(InvalidArgument, match="was made for"),
     ):
-        other.accept(proposal)
+        other.review.accept(proposal)
     with pytest.raises(InvalidArgument, match="target_ratio must lie above 0"):
-        ctx.propose_compression(target_ratio=0)
+        ctx.review.propose(target_ratio=0)
 
 
 def compressed(ctx):
@@ -175,7 +175,7 @@ def another_window(ctx):
 
 
 def goal(ctx):
-    ctx.set_goals(["Count the oars."])
+    ctx.goals.set(["Count the oars."])
 
 
 @pytest.mark.parametrize(
@@ -183,23 +183,23 @@ def goal(ctx):
     [compressed, another_window, goal, lambda c: c.pin(c.history[0]), lambda c: c.branch(at=4)],
 )
 def test_a_session_that_changed_since_refuses_it_in_plain_words(ctx, change):
-    proposal = ctx.propose_compression(target_ratio=0.3)
+    proposal = ctx.review.propose(target_ratio=0.3)
     change(ctx)
     before = state_of(ctx)
     with pytest.raises(Superseded, match="changed since this was proposed; nothing was stored"):
-        ctx.accept(proposal)
+        ctx.review.accept(proposal)
     assert state_of(ctx) == before
 
 
 def test_where_nothing_can_be_freed_it_says_so():
     with ContextManager(window=8_192) as ctx:
         ctx.add_message(role="user", content="Hello.")
-        proposal = ctx.propose_compression()
+        proposal = ctx.review.propose()
         assert proposal.checkpoints == ()
         assert proposal.freed == 0
         assert "all there is" in proposal.why
-        assert ctx.accept(proposal).why == proposal.why
-        assert ctx.moves() == []
+        assert ctx.review.accept(proposal).why == proposal.why
+        assert ctx.time.moves() == []
 
 
 def test_a_persons_words_are_not_undone_by_ageing():
@@ -207,8 +207,8 @@ def test_a_persons_words_are_not_undone_by_ageing():
     story = " ".join(f"Keeper {name} owes the harbour an oar." for name in "ABCDEFGHIJKLMNOPQR")
     levels = set()
     with opened(turns=10) as ctx:
-        proposal = ctx.propose_compression(target_ratio=0.2)
-        ctx.accept(proposal, summaries={proposal.checkpoints[0].id: story})
+        proposal = ctx.review.propose(target_ratio=0.2)
+        ctx.review.accept(proposal, summaries={proposal.checkpoints[0].id: story})
         for i in range(12):
             ctx.add_messages(list(talk(4, start=20 + 5 * i)))
             ctx.compress_conversation(0.3)
@@ -223,40 +223,40 @@ def test_a_persons_words_are_not_undone_by_ageing():
 def test_a_models_text_can_be_edited_and_its_failure_is_seen():
     summarizer = ScriptedSummarizer("")
     with opened(summarizer=summarizer) as ctx:
-        proposal = ctx.propose_compression(target_ratio=0.3, guidance="keep the oars")
+        proposal = ctx.review.propose(target_ratio=0.3, guidance="keep the oars")
         assert summarizer.requests[-1].guidance == "keep the oars"
         (made,) = proposal.checkpoints
         assert [v.rule for v in made.verdicts] == ["stands in"]
-        ctx.accept(proposal, summaries={made.id: EDITED})
+        ctx.review.accept(proposal, summaries={made.id: EDITED})
         assert ctx.checkpoints[0].summary.endswith(EDITED)
 
 
 def test_where_nothing_is_summarized_there_is_nothing_to_edit():
     with opened(policy=CompactPolicy(strategy="mask")) as ctx:
-        proposal = ctx.propose_compression(target_ratio=0.3)
+        proposal = ctx.review.propose(target_ratio=0.3)
         with pytest.raises(NotFound, match="no story"):
-            ctx.accept(proposal, summaries={proposal.checkpoints[0].id: EDITED})
-        ctx.accept(proposal)
+            ctx.review.accept(proposal, summaries={proposal.checkpoints[0].id: EDITED})
+        ctx.review.accept(proposal)
         assert ctx.checkpoints[0].made_by == "receipt"
 
 
 def test_async_callers():
     async def reviewed():
         async with opened() as ctx:
-            proposal = await ctx.apropose_compression(target_ratio=0.3)
-            await ctx.aaccept(proposal, summaries={proposal.checkpoints[0].id: EDITED})
+            proposal = await ctx.review.apropose(target_ratio=0.3)
+            await ctx.review.aaccept(proposal, summaries={proposal.checkpoints[0].id: EDITED})
             return ctx.checkpoints[0].made_by
 
     assert asyncio.run(reviewed()) == "person"
 
 
 def test_of_several_who_accept_at_once_one_is_heard(ctx):
-    proposals = [ctx.propose_compression(target_ratio=0.3) for _ in range(4)]
+    proposals = [ctx.review.propose(target_ratio=0.3) for _ in range(4)]
     done, refused = [], []
 
     def accept(proposal):
         try:
-            done.append(ctx.accept(proposal))
+            done.append(ctx.review.accept(proposal))
         except Superseded as error:
             refused.append(error)
 
@@ -266,7 +266,7 @@ def test_of_several_who_accept_at_once_one_is_heard(ctx):
     for thread in threads:
         thread.join()
     assert (len(done), len(refused)) == (1, 3)
-    assert len(ctx.moves()) == 1
+    assert len(ctx.time.moves()) == 1
 
 
 class Reviewer(Player):
@@ -274,7 +274,7 @@ class Reviewer(Player):
 
     def review(self) -> None:
         try:
-            proposal = self.ctx.propose_compression(target_ratio=self.r.choice((None, 0.2, 0.5)))
+            proposal = self.ctx.review.propose(target_ratio=self.r.choice((None, 0.2, 0.5)))
         except CannotFit as error:
             self.cannot(error, self.ctx._session.view.size)
             return
@@ -284,7 +284,7 @@ class Reviewer(Player):
         mine = [each for each in proposal.checkpoints if each.room and self.r.random() < 0.6]
         words = strategies.prose(self.r, self.r.randint(1, 60))
         try:
-            plan = self.ctx.accept(proposal, summaries={each.id: words for each in mine})
+            plan = self.ctx.review.accept(proposal, summaries={each.id: words for each in mine})
         except Superseded:
             assert self.ctx._session.view.ground() != before, "nothing had changed"
             self.count["superseded"] += 1
@@ -324,13 +324,13 @@ import os, sys
 from compact import ContextManager
 
 ctx = ContextManager(window=4096, store=sys.argv[1], session_id="s")
-proposal = ctx.propose_compression(target_ratio=0.3)
+proposal = ctx.review.propose(target_ratio=0.3)
 commit = type(ctx.store).commit
 if sys.argv[2] == "before":
     type(ctx.store).commit = lambda *_: os._exit(9)
 else:
     type(ctx.store).commit = lambda *given: (commit(*given), os._exit(9))
-ctx.accept(proposal, summaries={proposal.checkpoints[0].id: sys.argv[3]})
+ctx.review.accept(proposal, summaries={proposal.checkpoints[0].id: sys.argv[3]})
 """
 
 

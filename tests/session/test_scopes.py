@@ -51,14 +51,14 @@ REFUSED: dict[type, dict[str, Try]] = {
         "find": lambda catalog: [catalog.find(name) for name in ("theirs", "their", "t")],
     },
     ContextManager: {
-        "confirm_goal": lambda ctx: ctx.confirm_goal(goal_of(ctx)),
+        "confirm_goal": lambda ctx: ctx.goals.confirm(goal_of(ctx)),
         "expand": lambda ctx: ctx.expand("their-own-id"),
         "pin": lambda ctx: ctx.pin("their-own-id"),
         "unpin": lambda ctx: ctx.unpin("their-own-id"),
         "put_aside": lambda ctx: ctx.put_aside("their-own-id"),
-        "delete_snapshot": lambda ctx: ctx.delete_snapshot(ctx.store.snapshots("theirs")[0]),
-        "restore": lambda ctx: ctx.restore(ctx.store.snapshots("theirs")[0]),
-        "call_tool": lambda ctx: ctx.call_tool("expand", {"id": "their-own-id"}),
+        "delete_snapshot": lambda ctx: ctx.time.delete_snapshot(ctx.store.snapshots("theirs")[0]),
+        "restore": lambda ctx: ctx.time.restore(ctx.store.snapshots("theirs")[0]),
+        "call_tool": lambda ctx: ctx.tools.call("expand", {"id": "their-own-id"}),
     },
     CompactManager: {
         "session": lambda manager: manager.session("theirs"),
@@ -89,13 +89,13 @@ LISTING: dict[type, dict[str, Try]] = {
     },
     SessionCatalog: {"sessions": lambda catalog: catalog.sessions()},
     ContextManager: {
-        "branches": lambda ctx: ctx.branches(),
+        "branches": lambda ctx: ctx.time.branches(),
         "checkpoints": lambda ctx: ctx.checkpoints,
         "get_conversation_summary": lambda ctx: ctx.get_conversation_summary(),
         "goals": lambda ctx: ctx.goals,
         "history": lambda ctx: list(ctx.history),
         "recall": lambda ctx: ctx.recall(ASKED),
-        "snapshots": lambda ctx: ctx.snapshots(),
+        "snapshots": lambda ctx: ctx.time.snapshots(),
     },
     CompactManager: {},
 }  # fmt: skip
@@ -150,9 +150,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SQLiteMana
     """Sessions of two scopes, and one of the default one; theirs may lie in the archive."""
     with SQLiteManager(tmp_path / "chat.db") as made:
         with ContextManager(window=4_096, store=made, session_id="theirs", scope="bob") as ctx:
-            ctx.set_goals([f"Find where the {WORDS}."])
+            ctx.goals.set([f"Find where the {WORDS}."])
             ctx.add_message(role="user", content=f"The {WORDS}.", id="their-own-id")
-            ctx.snapshot(f"The {WORDS}")
+            ctx.time.snapshot(f"The {WORDS}")
         branch = made.session("theirs").branch
         chain = made.chain(branch.id, branch.messages)
         digest = CompressedConversation(

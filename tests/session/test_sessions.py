@@ -107,7 +107,7 @@ def clipped_output(ctx: ContextManager) -> None:
 def goals_and_pins(ctx: ContextManager) -> None:
     ctx.add_message({"role": "user", "content": "pinned", "metadata": {"pinned": True}})
     later = ctx.add_message(role="assistant", content="pinned later")
-    ctx.set_goals(["Get the roof done.", "Spend nothing."])
+    ctx.goals.set(["Get the roof done.", "Spend nothing."])
     fill(ctx, 0, 40)
     ctx.pin(later)
     prompt = str(ctx.get_context_for_model())
@@ -118,7 +118,7 @@ def goals_and_pins(ctx: ContextManager) -> None:
 def a_branch(ctx: ContextManager) -> None:
     fill(ctx, 0, 40)
     ctx.get_context_for_model()
-    ctx.branch(at=31)
+    ctx.time.branch(at=31)
     fill(ctx, 90, 120)
 
 
@@ -126,7 +126,7 @@ def undone(ctx: ContextManager) -> None:
     fill(ctx, 0, 25)
     ctx.get_context_for_model()
     ctx.compress_conversation(0.2)
-    ctx.undo()
+    ctx.time.undo()
 
 
 STATES = (
@@ -200,7 +200,7 @@ def test_a_note_of_what_another_one_said_meanwhile_is_no_error(store_of: Reopen,
     one.add_message(role="user", content="yak " * 300)
     one.put_aside(tokens=64)
     call = {
-        "set_goals": lambda: two.set_goals(["Get the roof done."]),
+        "set_goals": lambda: two.goals.set(["Get the roof done."]),
         "pin": lambda: two.pin(first),
         "set_mode": lambda: two.set_mode("developer"),
     }

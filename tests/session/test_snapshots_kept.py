@@ -18,53 +18,53 @@ def ctx(request: pytest.FixtureRequest, tmp_path: Path) -> ContextManager:
 
 
 def kept(ctx: ContextManager) -> list[tuple[str, str]]:
-    return [(each.purpose, each.note) for each in ctx.snapshots()]
+    return [(each.purpose, each.note) for each in ctx.time.snapshots()]
 
 
 def test_a_snapshot_is_deleted_and_its_messages_stay(ctx: ContextManager) -> None:
-    one, two = ctx.snapshot("one"), ctx.snapshot("two")
-    ctx.delete_snapshot(one)
-    ctx.delete_snapshot(two.id)
-    assert ctx.snapshots() == []
+    one, two = ctx.time.snapshot("one"), ctx.time.snapshot("two")
+    ctx.time.delete_snapshot(one)
+    ctx.time.delete_snapshot(two.id)
+    assert ctx.time.snapshots() == []
     assert len(ctx.history) == 1
     for gone in (one, "sn-none"):
         with pytest.raises(NotFound, match="no snapshot"):
-            ctx.delete_snapshot(gone)
+            ctx.time.delete_snapshot(gone)
 
 
 def test_only_a_sessions_own_snapshots_are_deleted(ctx: ContextManager) -> None:
     with ContextManager(window=4_096, store=ctx.store, session_id="other") as other:
-        theirs = other.snapshot()
+        theirs = other.time.snapshot()
         with pytest.raises(NotFound):
-            ctx.delete_snapshot(theirs)
+            ctx.time.delete_snapshot(theirs)
         ctx.store.delete_snapshots(ctx.id, [theirs.id])
-        assert other.snapshots() == [theirs]
+        assert other.time.snapshots() == [theirs]
 
 
 def test_of_too_many_the_oldest_that_came_by_themselves_go_first(ctx: ContextManager) -> None:
-    ctx.snapshot("before the migration")
-    ctx.snapshot()
-    ctx.snapshot("one", purpose="rollback")
-    ctx.snapshot("two", purpose="emergency")
-    ctx.snapshot("three", purpose="rollback")
+    ctx.time.snapshot("before the migration")
+    ctx.time.snapshot()
+    ctx.time.snapshot("one", purpose="rollback")
+    ctx.time.snapshot("two", purpose="emergency")
+    ctx.time.snapshot("three", purpose="rollback")
     assert kept(ctx) == [
         ("recovery", "before the migration"), ("recovery", ""), ("emergency", "two"),
         ("rollback", "three"),
     ]  # fmt: skip
-    ctx.snapshot("four")
-    ctx.snapshot("five")
+    ctx.time.snapshot("four")
+    ctx.time.snapshot("five")
     assert [note for _, note in kept(ctx)] == ["before the migration", "", "four", "five"]
-    ctx.snapshot("six")
+    ctx.time.snapshot("six")
     assert [note for _, note in kept(ctx)] == ["before the migration", "four", "five", "six"]
 
 
 def test_what_a_person_named_and_the_newest_stay_whatever_the_number(ctx: ContextManager) -> None:
     for number in range(7):
-        ctx.snapshot(f"named {number}")
-    newest = ctx.snapshot()
-    assert len(ctx.snapshots()) == 8
-    assert newest in ctx.snapshots()
-    ctx.snapshot("named 7")
+        ctx.time.snapshot(f"named {number}")
+    newest = ctx.time.snapshot()
+    assert len(ctx.time.snapshots()) == 8
+    assert newest in ctx.time.snapshots()
+    ctx.time.snapshot("named 7")
     assert [note for _, note in kept(ctx)] == [f"named {number}" for number in range(8)]
 
 
@@ -75,9 +75,9 @@ def test_the_number_is_at_least_one(number: Any) -> None:
 
 
 def test_going_back_again_and_again_leaves_a_bounded_number(ctx: ContextManager) -> None:
-    there = ctx.snapshot("here")
+    there = ctx.time.snapshot("here")
     for number in range(9):
         ctx.add_message(role="user", content=f"More {number}.")
-        ctx.restore(there)
-    assert len(ctx.snapshots()) == 4
-    assert there.id in [each.id for each in ctx.snapshots()]
+        ctx.time.restore(there)
+    assert len(ctx.time.snapshots()) == 4
+    assert there.id in [each.id for each in ctx.time.snapshots()]

@@ -151,7 +151,7 @@ def beside(ctx: ContextManager, tmp_path: Path, kind: str) -> ContextManager:
 
 CHANGES: dict[str, Callable[[ContextManager], object]] = {
     "messages": lambda other: other.add_message(role="user", content="What of the gate?"),
-    "goals": lambda other: other.set_goals(["Mend the gate"]),
+    "goals": lambda other: other.goals.set(["Mend the gate"]),
     "compression": lambda other: other.compress_conversation(0.1),
 }
 

@@ -108,7 +108,7 @@ def test_whatever_list_is_sent_nothing_is_lost_or_stored_twice(
     system: list[Dict] = [{"role": "system", "content": "You are a roofer."}] * has_system
     ctx.sync([*system, *client.new(12)])
     for kind, place, count in steps:
-        before = {branch.id: on_branch(ctx, branch.id) for branch in ctx.branches()}
+        before = {branch.id: on_branch(ctx, branch.id) for branch in ctx.time.branches()}
         branch, taken = ctx.branch_id, len(branches_taken(seen))
         messages, expected = client.given(kind, place, client.new(count))
         found = ctx.sync(messages)
@@ -122,10 +122,10 @@ def test_whatever_list_is_sent_nothing_is_lost_or_stored_twice(
         if found.new:
             shown = ctx.get_context_for_model()
             assert shown[-1]["content"] == messages[-1]["content"]
-        known, count_before = len(ctx.history), len(ctx.branches())
+        known, count_before = len(ctx.history), len(ctx.time.branches())
         assert found.ours or ctx._session.last_list.known(ListDigest(messages)) == len(messages)
         assert ctx.sync(messages).new == [], "the same list again"
-        assert (len(ctx.history), len(ctx.branches())) == (known, count_before)
+        assert (len(ctx.history), len(ctx.time.branches())) == (known, count_before)
 
 
 def branches_taken(seen: list[Event]) -> list[Event]:

@@ -66,7 +66,7 @@ def test_one_list_that_is_delivered_twice_is_taken_once(
         ctx.history.catch_up()
         assert stored(ctx) == wanted
     assert one.branch_id == two.branch_id
-    assert len(one.branches()) == 1 + edited
+    assert len(one.time.branches()) == 1 + edited
 
 
 @in_both
@@ -84,7 +84,7 @@ def test_an_edited_list_sent_again_to_another_process_makes_no_second_branch(
     assert two.branch_id == one.branch_id
     one.sync(talk(0, 3))
     assert one.branch_id == "s"
-    assert len(one.branches()) == 2
+    assert len(one.time.branches()) == 2
 
 
 @in_both
@@ -105,7 +105,7 @@ def test_a_list_with_a_malformed_message_changes_nothing(kind: str, tmp_path: Pa
         with pytest.raises(InvalidMessage) as refused:
             ctx.sync(messages)
         assert refused.value.path.startswith(path)
-        assert (ctx.branch_id, len(ctx.history), len(ctx.branches())) == ("s", 6, 1)
+        assert (ctx.branch_id, len(ctx.history), len(ctx.time.branches())) == ("s", 6, 1)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_malformed_system_message_is_what_it_is_beside_our_goals(
 ) -> None:
     """What is no message is refused by its place, what is one is taken (K-6)."""
     ctx = ContextManager(store=InMemoryStore(), session_id="s")
-    ctx.set_goals(["Mend the roof."])
+    ctx.goals.set(["Mend the roof."])
     ctx.sync([{"role": "system", "content": "Be kind."}, *talk(0, 1)])
     before = ctx.get_context_for_model()
     ours = before[1:2] if has_ours else []
@@ -132,7 +132,7 @@ def test_a_malformed_system_message_is_what_it_is_beside_our_goals(
         with pytest.raises(InvalidMessage, match=place):
             ctx.sync(given)
         assert ctx.get_context_for_model() == before
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def timed(minute: int, words: int = 0) -> Dict:
@@ -154,7 +154,7 @@ def test_a_system_prompt_with_the_time_in_it_is_no_edited_past(kind: str, tmp_pa
         assert [m for m in prompt if m["role"] == "system"] == [timed(turn)]
         assert prompt[0] == timed(turn)
     assert ctx.compressions > 1
-    assert [b.messages for b in ctx.branches()] == [1 + len(said)]
+    assert [b.messages for b in ctx.time.branches()] == [1 + len(said)]
     again = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
     assert again.get_context_for_model() == prompt
     assert stored(again)[0] == timed(39)
@@ -202,7 +202,7 @@ def test_fewer_system_messages_are_an_edited_past() -> None:
     assert ctx.get_context_for_model() == [timed(2), timed(3), *talk(0, 1)]
     ctx.sync([timed(4), *talk(0, 1)])
     assert ctx.get_context_for_model() == [timed(4), *talk(0, 1)]
-    assert [b.fork for b in ctx.branches()] == [0, 0]
+    assert [b.fork for b in ctx.time.branches()] == [0, 0]
     again = ContextManager(store=store, session_id="s")
     assert again.get_context_for_model() == [timed(4), *talk(0, 1)]
 
@@ -213,7 +213,7 @@ def test_a_prompt_that_comes_back_with_another_system_prompt_is_known() -> None:
     length, prompt = len(ctx.history), deepcopy(ctx.get_context_for_model())
     prompt[0]["content"] = "You are a plumber."
     found = ctx.sync([*prompt, {"role": "user", "content": "And now?"}])
-    assert (found.known, len(found.new), len(ctx.branches())) == (length, 1, 1)
+    assert (found.known, len(found.new), len(ctx.time.branches())) == (length, 1, 1)
     shown = [m["content"] for m in ctx.get_context_for_model()]
     assert shown[0] == "You are a plumber."
     assert "You are a roofer." not in shown
@@ -232,7 +232,7 @@ def test_more_system_messages_than_before_are_shown_as_one() -> None:
     assert ctx.get_context_for_model()[0] == first
     ctx.sync(talk(0, 3))
     assert ctx.get_context_for_model()[0] == first
-    assert [b.messages for b in ctx.branches()] == [7]
+    assert [b.messages for b in ctx.time.branches()] == [7]
 
 
 @pytest.mark.sampled(8)
@@ -256,7 +256,7 @@ def test_a_list_whose_beginning_was_cut_off_goes_on(
                 ctx.get_context_for_model()
     ctx.sync([*lead, *said[-kept:]])
     assert stored(ctx) == [*lead, *said]
-    assert len(ctx.branches()) == 1
+    assert len(ctx.time.branches()) == 1
 
 
 def test_a_list_without_beginning_and_end_is_a_branch_that_says_so() -> None:
@@ -275,7 +275,7 @@ def test_a_list_without_beginning_and_end_is_a_branch_that_says_so() -> None:
         assert ctx.sync([timed(0), *given]).new == []
         taken = [event for event in seen if isinstance(event, BranchTaken)]
         assert (taken[-1].known, taken[-1].left, taken[-1].reason) == (1, 40, "unknown")
-        assert len(ctx.branches()) == 1 + number
+        assert len(ctx.time.branches()) == 1 + number
     assert ctx.store.branch(ctx.id).messages == 41
 
 
@@ -296,7 +296,7 @@ def test_a_prompt_of_long_ago_is_known_by_its_checkpoints(kind: str, tmp_path: P
     one = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
     whole = one.sync([*mine, *since, {"role": "user", "content": "And now?"}])
     assert (whole.known, found_text(whole)) == (length + len(since), "And now?")
-    assert len(one.branches()) == 1
+    assert len(one.time.branches()) == 1
     edited = one.sync([*mine, {"role": "user", "content": "And then?"}])
     assert (edited.known, found_text(edited)) == (length, "And then?")
     assert one.get_context_for_model() == [*mine, {"role": "user", "content": "And then?"}]
@@ -368,7 +368,7 @@ def test_a_list_is_compared_with_the_branch_that_is_open() -> None:
     ctx.add_messages([reading(i) for i in range(60)])
     ctx.get_context_for_model()
     ctx.set_model("x/y", 40_000)
-    ctx.branch(at=12)
+    ctx.time.branch(at=12)
     ctx.set_model("x/y", 7_000)
     assert ctx.compressions == 0
     edited = [*[reading(i) for i in range(10)], {"role": "user", "content": "edited"}]

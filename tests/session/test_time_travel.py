@@ -63,63 +63,63 @@ def test_undo_goes_back_step_by_step() -> None:
         ctx.compress_conversation(ratio)
         prompts.append(ctx.get_context_for_model())
     assert len({str(p) for p in prompts}) == 3
-    ctx.undo()
+    ctx.time.undo()
     assert ctx.get_context_for_model() == prompts[1]
-    ctx.undo()
+    ctx.time.undo()
     assert ctx.get_context_for_model() == prompts[0]
     with pytest.raises(NotFound, match="nothing to undo"):
-        ctx.undo()
-    ctx.redo()
-    ctx.redo()
+        ctx.time.undo()
+    ctx.time.redo()
+    ctx.time.redo()
     assert ctx.get_context_for_model() == prompts[2]
     with pytest.raises(NotFound, match="nothing to redo"):
-        ctx.redo()
+        ctx.time.redo()
 
 
 def test_a_new_compression_after_an_undo_ends_what_could_be_redone() -> None:
     """As in every editor: another step forward forgets the way that was left (FR-1)."""
     ctx = compressed(14)
-    ctx.undo()
+    ctx.time.undo()
     ctx.compress_conversation(0.5)
     with pytest.raises(NotFound):
-        ctx.redo()
-    ctx.undo()
+        ctx.time.redo()
+    ctx.time.undo()
     assert not ctx.checkpoints
 
 
 def test_restore_gives_exactly_the_prompt_of_the_snapshot() -> None:
     """Position, checkpoints, goals and policy; what came after stays readable (FR-1, FR-10)."""
     ctx = compressed()
-    ctx.set_goals(["Get the roof done."])
+    ctx.goals.set(["Get the roof done."])
     before, policy = ctx.get_context_for_model(), ctx.policy
-    snapshot = ctx.snapshot("here")
+    snapshot = ctx.time.snapshot("here")
     old = ctx.branch_id
     fill(ctx, 50, 80)
-    ctx.set_goals(["Something else."])
+    ctx.goals.set(["Something else."])
     ctx.get_context_for_model()
-    ctx.restore(snapshot)
+    ctx.time.restore(snapshot)
     assert ctx.get_context_for_model() == before
     assert [g.text for g in ctx.goals] == ["Get the roof done."]
     assert ctx.policy == policy
     assert ctx.branch_id != old
     assert len(ctx.store.read(old, 0, 10_000)) == 28 + 60
-    assert [s.purpose for s in ctx.snapshots()] == ["recovery", "rollback"]
+    assert [s.purpose for s in ctx.time.snapshots()] == ["recovery", "rollback"]
 
 
 def test_undo_of_a_restore_goes_back_to_the_old_branch() -> None:
     """With its messages, its goals and its prompt (FR-1)."""
     ctx = compressed()
-    snapshot = ctx.snapshot()
+    snapshot = ctx.time.snapshot()
     fill(ctx, 50, 53)
-    ctx.set_goals(["Later goal."])
+    ctx.goals.set(["Later goal."])
     old, later = ctx.branch_id, ctx.get_context_for_model()
-    ctx.restore(snapshot)
+    ctx.time.restore(snapshot)
     ctx.add_message(role="user", content="on the new branch")
     there = ctx.get_context_for_model()
-    ctx.undo()
+    ctx.time.undo()
     assert (ctx.branch_id, ctx.get_context_for_model()) == (old, later)
     assert [g.text for g in ctx.goals] == ["Later goal."]
-    ctx.redo()
+    ctx.time.redo()
     assert ctx.get_context_for_model() == there
     assert ctx.goals == ()
 
@@ -127,26 +127,31 @@ def test_undo_of_a_restore_goes_back_to_the_old_branch() -> None:
 def test_a_snapshot_of_early_days_is_restored() -> None:
     """Its policy called ratios percentages."""
     ctx = session()
-    snapshot = ctx.snapshot()
+    snapshot = ctx.time.snapshot()
     early = {k.replace("_ratio", "_pct"): v for k, v in snapshot.policy.items()}
     assert "trigger_pct" in early
     ctx.store.save_snapshot(snapshot.model_copy(update={"id": "early", "policy": early}))
-    ctx.restore("early")
+    ctx.time.restore("early")
     assert ctx.policy.model_dump(mode="json") == snapshot.policy
 
 
 @pytest.mark.parametrize("policy", [{"trigger_ratio": "much"}, {"no_such": 1}, {"mode": "gone"}])
 def test_a_snapshot_whose_policy_is_of_no_use_changes_nothing(policy: dict[str, Any]) -> None:
     ctx = compressed()
-    snapshot = ctx.snapshot()
+    snapshot = ctx.time.snapshot()
     bad = snapshot.model_copy(update={"id": "bad", "policy": {**snapshot.policy, **policy}})
     ctx.store.save_snapshot(bad)
     fill(ctx, 14, 16)
     before = ctx.get_context_for_model()
-    stored = ctx.store.moves(ctx.id, most=99), ctx.branches(), ctx.snapshots(), ctx.policy
+    stored = ctx.store.moves(ctx.id, most=99), ctx.time.branches(), ctx.time.snapshots(), ctx.policy
     with pytest.raises(InvalidConfig):
-        ctx.restore("bad")
-    assert (ctx.store.moves(ctx.id, most=99), ctx.branches(), ctx.snapshots(), ctx.policy) == stored
+        ctx.time.restore("bad")
+    assert (
+        ctx.store.moves(ctx.id, most=99),
+        ctx.time.branches(),
+        ctx.time.snapshots(),
+        ctx.policy,
+    ) == stored
     assert ctx.get_context_for_model() == before
 
 
@@ -154,9 +159,9 @@ def test_a_tokenizer_that_is_asked_for_after_a_restore_goes_by_the_policy_in_for
     """Whoever counts, one policy and mode is in force, not the one that was given first (FR-1)."""
     ctx = session(policy=CompactPolicy(trigger_ratio=0.5))
     fill(ctx, 0, 3)
-    snapshot = ctx.snapshot()
+    snapshot = ctx.time.snapshot()
     other = ContextManager(window=WINDOW, store=ctx.store, session_id="s", tokenizer="o200k")
-    other.restore(snapshot)
+    other.time.restore(snapshot)
     other.set_mode("planning")
     other.get_context_for_model("anthropic:claude-sonnet-4-5")
     view = other._session.view_for("anthropic:claude-sonnet-4-5")
@@ -229,17 +234,17 @@ class Travel(RuleBasedStateMachine):
     def undo_and_redo(self) -> None:
         before, branch = self.prompt(), self.ctx.branch_id
         try:
-            self.ctx.undo()
+            self.ctx.time.undo()
         except NotFound:
             return
-        self.ctx.redo()
+        self.ctx.time.redo()
         assert self.ctx.branch_id == branch
         assert self.prompt() == before, "undo then redo is the identity"
 
     @rule()
     def undo(self) -> None:
         try:
-            self.ctx.undo()
+            self.ctx.time.undo()
         except NotFound:
             return
         assert self.ctx.branch_id in self.known.messages, "undo makes no branch"
@@ -248,7 +253,7 @@ class Travel(RuleBasedStateMachine):
     @rule()
     def redo(self) -> None:
         try:
-            self.ctx.redo()
+            self.ctx.time.redo()
         except NotFound:
             return
         assert self.ctx.branch_id in self.known.messages, "redo makes no branch"
@@ -262,7 +267,7 @@ class Travel(RuleBasedStateMachine):
     def branch(self, data: st.DataObject) -> None:
         parent, length = self.ctx.branch_id, len(self.ctx.history)
         at = data.draw(st.integers(max(0, length - 30), length))
-        self.ctx.branch(at=at)
+        self.ctx.time.branch(at=at)
         self.forked(parent, at)
         goals = [g.text for g in self.ctx.goals]
         self.known.goals[self.ctx.branch_id] = goals
@@ -270,20 +275,20 @@ class Travel(RuleBasedStateMachine):
     @rule()
     def snapshot(self) -> None:
         prompt = self.prompt()
-        self.known.snapshots.append((self.ctx.snapshot(), prompt))
+        self.known.snapshots.append((self.ctx.time.snapshot(), prompt))
 
     @precondition(lambda self: self.known.snapshots)
     @rule(data=st.data())
     def restore(self, data: st.DataObject) -> None:
         snapshot, prompt = data.draw(st.sampled_from(self.known.snapshots))
-        self.ctx.restore(snapshot)
+        self.ctx.time.restore(snapshot)
         self.forked(snapshot.branch_id, snapshot.at)
         self.known.goals[self.ctx.branch_id] = [g.text for g in snapshot.goals]
         assert self.ctx.get_context_for_model() == prompt, "exactly the snapshot's prompt"
 
     @rule(goals=st.lists(st.sampled_from(("Roof.", "Wall.", "Garden.")), unique=True, max_size=2))
     def set_goals(self, goals: list[str]) -> None:
-        self.ctx.set_goals(goals)
+        self.ctx.goals.set(goals)
         self.known.goals[self.ctx.branch_id] = goals
         self.forget_given()
 
@@ -322,7 +327,7 @@ class Travel(RuleBasedStateMachine):
         for (branch, at), prompt in self.known.given.items():
             if branch != self.ctx.branch_id or at > len(self.ctx.history):
                 continue
-            shown = self.ctx._session.state.wire.render(self.ctx.context_at(at).sent)
+            shown = self.ctx._session.state.wire.render(self.ctx.time.context_at(at).sent)
             assert _plain(shown) == _plain(prompt), f"{branch} at {at}"
 
 

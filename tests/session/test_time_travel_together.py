@@ -24,11 +24,11 @@ from tests.sizes import size
 ROOT = Path(__file__).parents[2]
 Act = Callable[[ContextManager], object]
 ACTS: dict[str, Act] = {
-    "undo": lambda ctx: ctx.undo(),
-    "redo": lambda ctx: ctx.redo(),
+    "undo": lambda ctx: ctx.time.undo(),
+    "redo": lambda ctx: ctx.time.redo(),
     "compress": lambda ctx: ctx.compress_conversation(0.3),
     "append": lambda ctx: fill(ctx, 90, 92),
-    "branch": lambda ctx: ctx.branch(at=12),
+    "branch": lambda ctx: ctx.time.branch(at=12),
 }
 
 
@@ -54,7 +54,7 @@ def moved(store: SessionStore, steps: int = 2) -> ContextManager:
     for i in range(steps):
         fill(ctx, 10 * i, 10 * i + 10)
         ctx.compress_conversation(0.3)
-    ctx.undo()
+    ctx.time.undo()
     return ctx
 
 
@@ -72,10 +72,10 @@ def assert_whole(store: SessionStore) -> None:
         back = 0
         with suppress(NotFound):
             while back < 200:
-                ctx.undo()
+                ctx.time.undo()
                 back += 1
         for _ in range(back):
-            ctx.redo()
+            ctx.time.redo()
         assert place(ctx) == here
         assert back < 200
 
@@ -101,9 +101,9 @@ def test_of_two_that_undo_the_last_step_one_is_refused() -> None:
     """Neither ruins the session."""
     store = Interrupted()
     ctx, other = moved(store), session(store)
-    store.between = other.undo
+    store.between = other.time.undo
     with pytest.raises(NotFound, match="nothing to undo"):
-        ctx.undo()
+        ctx.time.undo()
     assert_whole(store)
 
 
@@ -192,15 +192,15 @@ def test_a_strangers_session_takes_no_branch_from_another_one(
     strangers = [ContextManager(window=WINDOW, store=kept, session_id="s~2")]
     taken = {ctx.branch_id, strangers[0].branch_id}
     for at in (2, 1):
-        taken.add(ctx.branch(at=at).id)
+        taken.add(ctx.time.branch(at=at).id)
         kept.fork(ctx.branch_id, 1)
     assert len(taken) == 4
     for number in range(2, 9):
         other = ContextManager(window=WINDOW, store=kept, session_id=f"s~{number}")
         other.add_message(role="user", content=f"stranger {number}")
-        other.branch(at=0)
+        other.time.branch(at=0)
         assert [m.text for m in other.history] == []
-        other.undo()
+        other.time.undo()
         assert [m.text for m in other.history] == [f"stranger {number}"]
     assert [m.text for m in ctx.history][:1] == ["Question 0: " + "what of the roof? " * 6]
     kept.close()
@@ -220,7 +220,7 @@ def test_checkpoints_of_different_words_have_different_ids(
         fill(ctx, 2, 12)
         ctx.compress_conversation(0.3)
         ids.append({each.id for each in ctx.checkpoints})
-        ctx.branch(at=0)
+        ctx.time.branch(at=0)
     assert ids[0]
     assert not ids[0] & ids[1]
     known = {each.id: each for each in kept.checkpoints("s")}

@@ -101,13 +101,13 @@ def test_an_undo_while_a_summary_is_written_counts(store: SessionStore) -> None:
     fill(first, 100, 130)
     first.get_context_for_model()
     made = first.checkpoints
-    ctx = while_it_waits(store, lambda ctx: ctx.undo())
+    ctx = while_it_waits(store, lambda ctx: ctx.time.undo())
     assert made
     assert not {c.id for c in made} & {c.id for c in ctx.checkpoints}
 
 
 def test_goals_that_are_set_while_a_summary_is_written_are_counted(store: SessionStore) -> None:
-    ctx = while_it_waits(store, lambda ctx: ctx.set_goals(["Get the roof done. " * 30]))
+    ctx = while_it_waits(store, lambda ctx: ctx.goals.set(["Get the roof done. " * 30]))
     assert "Get the roof done." in str(ctx.get_context_for_model())
 
 
@@ -142,7 +142,7 @@ def test_who_only_reads_does_not_switch_the_session_back(store: SessionStore) ->
     fill(old, 0, 10)
     old.get_context_for_model()
     chosen = session(store)
-    chosen.branch(at=6)
+    chosen.time.branch(at=6)
     chosen.add_message(role="user", content="the newest words")
     fill(old, 10, 60)
     old.get_context_for_model()
@@ -150,7 +150,7 @@ def test_who_only_reads_does_not_switch_the_session_back(store: SessionStore) ->
     again = session(store)
     assert again.branch_id == chosen.branch_id
     assert again.history[-1].text == "the newest words"
-    again.undo()
+    again.time.undo()
     assert again.branch_id == "s", "an undo steps over what was chosen, not over the other's view"
 
 
@@ -200,10 +200,10 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
     """Branch, goals and view change in one transaction or not at all (FR-10, NFR-2)."""
     with SQLiteManager(tmp_path / "sessions.db", durability="normal") as store:
         ctx = session(store)
-        ctx.set_goals(["the old goal"])
+        ctx.goals.set(["the old goal"])
         fill(ctx, 0, 5)
-        kept = ctx.snapshot()
-        ctx.set_goals(["the new goal"])
+        kept = ctx.time.snapshot()
+        ctx.goals.set(["the new goal"])
         fill(ctx, 5, 40)
         before = ctx.get_context_for_model()
 
@@ -213,15 +213,15 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
         with monkeypatch.context() as broken:
             broken.setattr("compact.store.sqlite.changes.record_rows", fails)
             with pytest.raises(StoreFailed):
-                ctx.restore(kept)
+                ctx.time.restore(kept)
         for each in (ctx, session(store)):
             assert each.branch_id == "s"
             assert [g.text for g in each.goals] == ["the new goal"]
             assert each.get_context_for_model() == before
-        ctx.restore(kept)
+        ctx.time.restore(kept)
         assert [g.text for g in ctx.goals] == ["the old goal"]
         assert len(ctx.history) == 10
-        ctx.undo()
+        ctx.time.undo()
         assert [g.text for g in ctx.goals] == ["the new goal"]
         assert ctx.get_context_for_model() == before
 
@@ -230,7 +230,7 @@ def test_goals_of_two_writers_are_both_kept(store: SessionStore) -> None:
     """Each change is an entry of its own: none undoes another one's."""
     one, two = session(store), session(store)
     for i in range(20):
-        (one if i % 2 else two).set_goals([f"goal {i}"])
+        (one if i % 2 else two).goals.set([f"goal {i}"])
         (two if i % 2 else one).add_message(role="user", content="and?")
     one._session.state.catch_up()
     assert [[g.text for g in one._session.state.log.goals_at(i).goals] for i in range(20)] == [
@@ -250,7 +250,7 @@ def test_what_was_asked_for_is_done_once(store: SessionStore) -> None:
     for _ in range(2):
         assert ctx.compress_conversation(1.0).unchanged
     assert len(store.moves("s", most=9)) == 1
-    ctx.undo()
+    ctx.time.undo()
     assert ctx.checkpoints == ()
 
 

@@ -12,7 +12,7 @@ def test_the_parts_are_exactly_what_the_prompt_counts(format):
     assert ctx.window_use.recent == 0
     assert ctx.window_use.system == ctx.window_use.used > 0
     assert ctx.window_use.goals == ctx.window_use.checkpoints == 0
-    ctx.set_goals(["Open the winter berths on the 10th."])
+    ctx.goals.set(["Open the winter berths on the 10th."])
     assert ctx.window_use.goals > 0
     for message in turns(30, words=80):
         ctx.add_message(**message)

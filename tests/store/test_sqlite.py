@@ -320,7 +320,7 @@ def test_a_move_to_the_bare_history_is_no_damage(file: Path) -> None:
         ctx = compact.ContextManager(window=8_000, store=store)
         for text in ("one", "two", "three"):
             ctx.add_message(role="user", content=text)
-        ctx.branch(at=1)
+        ctx.time.branch(at=1)
         assert any(move.projection_id is None for move in store.moves(ctx.id, most=9))
         assert store.integrity_check() == []
 

@@ -200,15 +200,15 @@ def turns(ctx: ContextManager, rng: random.Random, count: int) -> Iterator[Calla
         yield partial(ctx.add_message, role=rng.choice(("user", "assistant")), content=said)
         yield ctx.get_context_for_model
         if number % 10 == 9:
-            yield ctx.snapshot
+            yield ctx.time.snapshot
         if number % 20 == 19:
-            yield ctx.undo
-            yield partial(ctx.restore, ctx.snapshots()[-1])
+            yield ctx.time.undo
+            yield partial(ctx.time.restore, ctx.time.snapshots()[-1])
 
 
 def view_of(ctx: ContextManager) -> tuple[str, int, str]:
     """Branch, length, and what a model would see of it."""
-    seen = ctx.context_at(len(ctx.history))
+    seen = ctx.time.context_at(len(ctx.history))
     return ctx.branch_id, len(ctx.history), seen.render_text()
 
 

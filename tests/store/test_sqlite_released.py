@@ -97,7 +97,7 @@ def test_a_released_session_goes_on(copy: Path) -> None:
             ctx.get_context_for_model()
         assert ctx.last_plan is not None, "it is compressed again"
         assert ctx.recall("crane_limits")
-        ctx.undo()
+        ctx.time.undo()
         assert ctx.active_context().tokens <= ctx.window.usable
     with SQLiteManager(copy) as store:
         assert store.integrity_check() == []

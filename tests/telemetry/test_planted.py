@@ -100,7 +100,7 @@ def written(tmp_path: Path, capfd, caplog, monkeypatch, servers) -> dict[str, st
             manager._bus.export_to(kept)
             manager._bus.export_to(Broken())
             ctx = manager.session(f"s{number}")
-            ctx.set_goals([Goal(text=words) for words in list(WORDS.values())[:3]])
+            ctx.goals.set([Goal(text=words) for words in list(WORDS.values())[:3]])
             manager.preflight(f"s{number}", conversation())
             assert ctx.compressions
             kept.text += "\n".join(each.summary for each in ctx.checkpoints)
@@ -130,7 +130,7 @@ def test_an_export_holds_no_planted_secret(capsys, tmp_path, monkeypatch):
     file = tmp_path / "kept.db"
     with ContextManager(window=8_000, store=file, session_id="s") as ctx:
         ctx.sync(conversation())
-        ctx.set_goals([Goal(text=words) for words in list(WORDS.values())[:3]])
+        ctx.goals.set([Goal(text=words) for words in list(WORDS.values())[:3]])
         ctx.get_context_for_model()
 
     def exported(*options: str) -> str:

@@ -102,14 +102,14 @@ def standing_json(ctx: ContextManager) -> dict[str, Any]:
         "branch": ctx.branch_id,
         "messages": len(ctx.history),
         "window": ctx.window.size,
-        "tokens": ctx.context_at(len(ctx.history)).tokens,
+        "tokens": ctx.time.context_at(len(ctx.history)).tokens,
         "checkpoints": [checkpoint.id for checkpoint in ctx.checkpoints],
     }
 
 
 def standing_line(ctx: ContextManager) -> str:
     """Return a session's branch, size and checkpoints, on one line."""
-    used = ctx.context_at(len(ctx.history)).tokens
+    used = ctx.time.context_at(len(ctx.history)).tokens
     line = (
         f"session {ctx.id!r}, branch {ctx.branch_id!r}: {counted(len(ctx.history), 'message')}; "
         f"the context for a window of {ctx.window.size:,} has {counted(used, 'token')}, "

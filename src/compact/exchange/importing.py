@@ -114,7 +114,7 @@ def _made(session: Session, read: SessionFile, settings: CompactConfig) -> Whole
     ) as ctx:
         ctx.history.append(lambda _: read.messages)
         if read.goals:
-            ctx.set_goals(read.goals)
+            ctx.goals.set(read.goals)
         for position in read.pins:
             ctx.pin(read.messages[position])
         entries = memory.read(session.branch.id, 0, len(read.messages))

@@ -147,7 +147,7 @@ class LegacyContextAdapter:
         """
         if not self._keeps_points:
             return old()
-        return self.manager.session(session_id).snapshot(note).id
+        return self.manager.session(session_id).time.snapshot(note).id
 
     def restore(self, session_id: str, snapshot_id: str, *, old: Callable[[str], T]) -> T | None:
         """Go back to a recovery point. If the host took it, `old` goes back.
@@ -157,8 +157,8 @@ class LegacyContextAdapter:
         """
         if self._keeps_points:
             ctx = self.manager.session(session_id)
-            if any(snapshot.id == snapshot_id for snapshot in ctx.snapshots()):
-                ctx.restore(snapshot_id)
+            if any(snapshot.id == snapshot_id for snapshot in ctx.time.snapshots()):
+                ctx.time.restore(snapshot_id)
                 return None
         return old(snapshot_id)
 

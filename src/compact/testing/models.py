@@ -98,7 +98,12 @@ def _in_both_ways(model: ChatModel, prompt: ActiveContext) -> Iterator[Awaitable
 async def _refuses_other_layers(model: ChatModel) -> None:
     session = ContextManager()
     session.add_message(role="user", content="hello")
-    others: tuple[Any, ...] = (session.history, session.snapshot(), [{"role": "user"}], "hello")
+    others: tuple[Any, ...] = (
+        session.history,
+        session.time.snapshot(),
+        [{"role": "user"}],
+        "hello",
+    )
     for other in others:
         for asked in _in_both_ways(model, other):
             try:

@@ -38,12 +38,12 @@ Action = Callable[[Dialogue, str], Awaitable[ActionOutcome]]
 
 async def undo(talk: Dialogue, _: str) -> ActionOutcome:
     """Undo the last compression, restore or branch."""
-    return await _moved(talk, talk.ctx.undo, "Undone")
+    return await _moved(talk, talk.ctx.time.undo, "Undone")
 
 
 async def redo(talk: Dialogue, _: str) -> ActionOutcome:
     """Reverse the last undo."""
-    return await _moved(talk, talk.ctx.redo, "Done again")
+    return await _moved(talk, talk.ctx.time.redo, "Done again")
 
 
 async def _moved(talk: Dialogue, go: Callable[[], None], done: str) -> ActionOutcome:
@@ -81,10 +81,10 @@ async def goal(talk: Dialogue, argument: str) -> ActionOutcome:
     if word in ends and rest.strip().isdecimal():
         place = _number(rest, "goal", 1, len(goals)) - 1
         goals[place] = goals[place].model_copy(update={"status": ends[word]})
-        await asyncio.to_thread(talk.ctx.set_goals, goals)
+        await asyncio.to_thread(talk.ctx.goals.set, goals)
         return ActionOutcome(f"{ends[word].capitalize()}: {goals[place].text}")
     if argument:
-        await asyncio.to_thread(talk.ctx.set_goals, [*goals, argument])
+        await asyncio.to_thread(talk.ctx.goals.set, [*goals, argument])
         return ActionOutcome(f"A goal from now on, in every prompt: {argument}")
     rows = [f"{number}. {each.text} ({each.status})" for number, each in enumerate(goals, 1)]
     return ActionOutcome("\n".join(rows) or "There are no goals; /goal TEXT adds one.")
@@ -190,13 +190,13 @@ async def search(talk: Dialogue, argument: str) -> ActionOutcome:
 
 async def snapshot(talk: Dialogue, argument: str) -> ActionOutcome:
     """Save the state of the session."""
-    await asyncio.to_thread(talk.ctx.snapshot, argument)
+    await asyncio.to_thread(talk.ctx.time.snapshot, argument)
     return ActionOutcome(f"Saved{f': {argument}' if argument else ''}. /restore goes back to it.")
 
 
 async def restore(talk: Dialogue, argument: str) -> ActionOutcome:
     """List the snapshots, or go back to one."""
-    snapshots = await asyncio.to_thread(talk.ctx.snapshots)
+    snapshots = await asyncio.to_thread(talk.ctx.time.snapshots)
     if not argument:
         rows = [
             f"{number}. {looks.time_of(saved.created_at)}, {counted(saved.at, 'message')}, "
@@ -205,7 +205,7 @@ async def restore(talk: Dialogue, argument: str) -> ActionOutcome:
         ]
         return ActionOutcome("\n".join(rows) or "There are none; /snapshot saves one.")
     chosen = snapshots[_number(argument, "snapshot", 1, len(snapshots)) - 1]
-    await asyncio.to_thread(talk.ctx.restore, chosen)
+    await asyncio.to_thread(talk.ctx.time.restore, chosen)
     size = counted(len(talk.ctx.history), "message")
     return ActionOutcome(f"Back at {size}. What came later is kept; /undo goes there.")
 

@@ -79,9 +79,9 @@ class Dialogue:
         ctx = self.ctx
         goals, mode = ctx.goals, ctx.mode
         pinned = {place for place in ctx.history.fixed if place < position}
-        ctx.branch(at=position)
+        ctx.time.branch(at=position)
         if ctx.goals != goals:
-            ctx.set_goals(goals)
+            ctx.goals.set(goals)
         if ctx.mode != mode:
             ctx.set_mode(mode)
         now = set(ctx.history.fixed)
@@ -121,14 +121,14 @@ class Dialogue:
         """Propose a compression without applying it."""
         await asyncio.to_thread(self.following.begin, self.ctx)
         try:
-            return await self.ctx.apropose_compression(guidance=guidance)
+            return await self.ctx.review.apropose(guidance=guidance)
         finally:
             await asyncio.to_thread(self.following.end, self.ctx)
 
     async def accept(self, proposal: CompressionProposal, texts: Mapping[str, str]) -> str:
         """Apply a proposal with edited summaries. Return the result in words."""
         before, covered = await self._used(), covered_by(self.ctx)
-        await self.ctx.aaccept(proposal, summaries=texts)
+        await self.ctx.review.aaccept(proposal, summaries=texts)
         freed = before - await self._used()
         return plain_words.compressed(covered_by(self.ctx) - covered, freed)
 

@@ -38,7 +38,7 @@ def paged(messages, file, window=8_192, *, goal=""):
     """The page of these messages, as they would have been sent one by one."""
     with ContextManager(window=window, session_id="harbour") as ctx:
         if goal:
-            ctx.set_goals([goal])
+            ctx.goals.set([goal])
         replay(ctx, messages, on_message=lambda *_: None)
         session = ctx.store.session("harbour")
         redactor = CompactConfig().redactor()
@@ -158,7 +158,7 @@ def test_a_turn_shows_what_the_model_saw_then(opened, harbour):
     shown, _ = opened
     messages = list(wiring.read_transcript(SAMPLE).messages)
     with ContextManager(window=8_192, session_id="harbour") as ctx:
-        ctx.set_goals(["Open the berths."])
+        ctx.goals.set(["Open the berths."])
         replay(ctx, messages, on_message=lambda *_: None)
         asked = [at for at, each in enumerate(messages) if each.role == "assistant" and at]
         for at in asked[::23]:
@@ -168,7 +168,7 @@ def test_a_turn_shows_what_the_model_saw_then(opened, harbour):
                 slider.dispatchEvent(new Event("input"));
                 return document.getElementById("seen-about").textContent;
             }}""")
-            assert told.startswith(f"{ctx.context_at(at).tokens:,} of 8,192"), at
+            assert told.startswith(f"{ctx.time.context_at(at).tokens:,} of 8,192"), at
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

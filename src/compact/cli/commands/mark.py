@@ -109,7 +109,7 @@ def _apply(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
         state = "short enough, shown in full" if is_whole else "head and tail are shown"
         yield _message(ctx, place, state)
     if goals is not None:
-        for goal in ctx.set_goals(goals):
+        for goal in ctx.goals.set(goals):
             yield one_line(f"goal {goal.id[:8]}, {goal.status}: {goal.text}", 400)
 
 

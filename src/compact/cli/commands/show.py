@@ -136,7 +136,7 @@ def _overview(ctx: ContextManager, session: Session) -> Report:
     history, never = ctx.history, ctx.policy.roles_never_pruned
     metadata = {name: value for name, value in session.metadata.items() if name != "tools"}
     pinned = [place for place in sorted(history.fixed) if history[place].role not in never]
-    branches, snapshots = ctx.branches(), ctx.snapshots()
+    branches, snapshots = ctx.time.branches(), ctx.time.snapshots()
     yield {
         **session_json(session),
         "metadata": metadata,
@@ -245,7 +245,7 @@ def _history(catalog: SessionCatalog, session: Session, options: ShowOptions) ->
 def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Report:
     at = len(ctx.history) if options.at is None else options.at
     most = options.most or SEEN
-    context = ctx.context_at(at)
+    context = ctx.time.context_at(at)
     yield {
         "session": ctx.id,
         "branch": ctx.branch_id,

@@ -35,7 +35,7 @@ def undo(
     """
     if to is None:
         with entered(options) as (_, ctx):
-            ctx.undo()
+            ctx.time.undo()
             yield from _report(ctx, "undone")
         return
     with opened(options) as catalog:
@@ -44,7 +44,7 @@ def undo(
         name = one_of(to, list(snapshots), what="snapshot", where=f"session {session.id!r}")
         window = options.window or snapshots[name].window
         with context_of(catalog, session, window=window) as ctx:
-            ctx.restore(snapshots[name])
+            ctx.time.restore(snapshots[name])
             yield from _report(ctx, f"restored {name}")
 
 

@@ -41,7 +41,7 @@ def page_data(
     entries = ctx.store.read(ctx.branch_id, 0, len(ctx.history))
     messages = [entry.message for entry in entries]
     views, texts = _views(ctx, messages)
-    moves = ctx.moves()
+    moves = ctx.time.moves()
     data = {
         "session": {**_session(session), "replayed": replayed},
         "window": {name: getattr(ctx.window, name) for name in ("size", "usable", "trigger")},
@@ -100,7 +100,7 @@ def _views(
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
     for at in _looks(ctx, len(messages)):
-        context = ctx.context_at(at)
+        context = ctx.time.context_at(at)
         items = list(_items(ctx, context, messages, places, texts))
         live = {checkpoint.id: checkpoint.level for checkpoint in context.checkpoints}
         views.append({"at": at, "tokens": context.tokens, "items": items, "live": live})
@@ -108,7 +108,7 @@ def _views(
 
 
 def _looks(ctx: ContextManager, length: int) -> list[int]:
-    of_steps = {move.at for move in ctx.moves()}
+    of_steps = {move.at for move in ctx.time.moves()}
     own = (c for c in ctx.store.changes(ctx.id) if not isinstance(c.what, GoalsTracked | PinSet))
     of_changes = {at for change in own for at in (change.at, change.at + 1)}
     newest = sorted(at for at in of_changes - of_steps if at <= length)[-MOST_LOOKS:]
