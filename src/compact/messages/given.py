@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from compact.errors import InvalidMessage
 from compact.messages.arguments import DEEPEST
 from compact.messages.messages import META, Message, metadata_in
+from compact.messages.times import TIMES
 
 MOST_VALUES = 200_000
 """Most values in one message. Lists that contain each other exceed any limit."""
@@ -26,7 +27,7 @@ MOST_VALUES = 200_000
 _MARKS = frozenset(("pinned", "protected", "important", "tags", "source"))
 _FIELDS = frozenset(
     (
-        *("role", "content", "id", "timestamp", "name", "importance_score", "type", *META),
+        *("role", "content", "id", *TIMES, "name", "importance_score", "type", *META),
         *("tool_calls", "tool_call_id", "tool_name", "function_call", "refusal", "images"),
         *("thinking", "reasoning_content", "call_id", "arguments", "output", "summary", "status"),
     )

@@ -25,6 +25,7 @@ from pydantic import (
 from compact.errors import InvalidMessage
 from compact.messages import clock_and_ids
 from compact.messages.arguments import readable_arguments
+from compact.messages.times import time_of
 from compact.patterns import regex
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -191,7 +192,9 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         BeforeValidator(lambda x: "" if x is None else x),
     ] = ""
     id: str = Field(default_factory=clock_and_ids.new_id)
-    timestamp: datetime = Field(default_factory=clock_and_ids.now)
+    timestamp: Annotated[datetime, BeforeValidator(lambda x: time_of(x) or x)] = Field(
+        default_factory=clock_and_ids.now
+    )
     token_count: int | None = Field(default=None, ge=0)
     """Tokens of the message as sent, framing included. None until counted."""
     importance_score: float | None = Field(default=None, ge=0, le=1)

@@ -22,6 +22,7 @@ from compact.messages.events import ErrorRaised, Event, GoalsChanged
 from compact.messages.formats.wire import WireFormat
 from compact.messages.goals import Goal, goals_message
 from compact.messages.messages import Message
+from compact.messages.times import check_time
 from compact.patterns import regex
 from compact.session.entering import parsed
 from compact.session.session_log import EVER, KnownGoals
@@ -45,6 +46,9 @@ def taken_in(
     Raises:
         InvalidMessage, StoreFailed: nothing was appended.
     """
+    for place, raw in enumerate(messages, len(state.history)):
+        if not isinstance(raw, Message):
+            check_time(raw, f"messages[{place}]")
     first = 0
 
     def made(at: int) -> list[Message]:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
-from compact.messages import clock_and_ids, images
+from compact.messages import images
 from compact.messages.formats.wire import (
     NO_IMAGE,
     Before,
@@ -68,10 +67,9 @@ class ChatCompletions(WireFormat):
         return role, (self._result(raw, path),) if role == "tool" else self._content(raw, path)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """Return the message's id, time and speaker's name."""
+        """Return the message's id and the speaker's name."""
         return {
             "id": text_in(raw, "id") or f"m{position}",
-            "timestamp": _time(raw.get("timestamp")),
             "name": text_in(raw, "name") if role != "tool" else None,
         }
 
@@ -150,15 +148,6 @@ class ChatCompletions(WireFormat):
             return {**own, "content": result.text} if message.edited else own
         named = {"name": result.name} if result.name else {}
         return {"role": "tool", "tool_call_id": result.call_id, **named, "content": result.text}
-
-
-def _time(value: object) -> datetime:
-    if isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            pass
-    return clock_and_ids.now()
 
 
 def _thoughts(raw: Raw) -> Iterator[Thinking]:

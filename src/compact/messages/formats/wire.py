@@ -33,6 +33,7 @@ from compact.messages.messages import (
     metadata_in,
 )
 from compact.messages.provider_rules import ProviderRules
+from compact.messages.times import time_in
 from compact.messages.tokens import Framing
 
 NO_IMAGE = "[image]"
@@ -101,6 +102,8 @@ class WireFormat(ABC):
         raw = record_at(raw, path)
         role, content = self.said(raw, path)
         fields = {"id": f"m{position}", **self.facts(raw, role, position, before)}
+        if (time := time_in(raw)) is not None:
+            fields["timestamp"] = time
         if "metadata" in raw or "meta" in raw:
             fields["metadata"] = read_metadata(metadata_in(raw), path)
         return Message.trusted(

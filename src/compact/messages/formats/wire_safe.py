@@ -14,11 +14,12 @@ from typing import Any
 
 from compact.messages.arguments import arguments_of, readable_arguments
 from compact.messages.messages import META, Raw
+from compact.messages.times import TIMES
 from compact.patterns import regex
 
 Served = dict[str, Any]
 
-_OURS = frozenset(("timestamp", *META))
+_OURS = frozenset((*TIMES, *META))
 """Fields of a message that only compact reads."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 """Roles that compact accepts → the roles that servers know."""

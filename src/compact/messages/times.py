@@ -1,0 +1,79 @@
+"""Times of messages, as people and programs write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from compact.errors import InvalidMessage
+
+TIMES = ("timestamp", "created_at", "createdAt", "create_time", "sent_at", "date", "time", "ts")
+"""Fields of a message that may hold its time. The first one that can be read counts."""
+SURE = TIMES[:5]
+"""Fields that hold nothing else. The other names are also used for durations and the like."""
+_ANY = frozenset(TIMES)
+FIRST_YEAR = 1973
+"""Numbers of earlier years are no times of messages, but durations, positions or errors."""
+_SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (1e8, 1))
+"""From which number on it counts nanoseconds, microseconds, milliseconds and seconds since 1970."""
+
+
+def time_of(value: object) -> datetime | None:
+    """Return a time, from ISO 8601, the form of e-mails (RFC 5322), or a number of seconds,
+    milliseconds, microseconds or nanoseconds since 1970, also as text. A time without a zone is
+    UTC. None for other values.
+    """
+    try:
+        if isinstance(value, datetime):
+            return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+        if isinstance(value, str):
+            return _written(value.strip())
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            per_second = next(per_second for least, per_second in _SCALES if value >= least)
+            return datetime.fromtimestamp(value / per_second, UTC)
+    except (ValueError, OverflowError, OSError, StopIteration):
+        pass
+    return None
+
+
+def _written(text: str) -> datetime | None:
+    try:
+        return _aware(datetime.fromisoformat(text))
+    except ValueError:
+        pass
+    if text.replace(".", "", 1).isdecimal():
+        return time_of(float(text))
+    return _aware(parsedate_to_datetime(text))
+
+
+def _aware(time: datetime) -> datetime | None:
+    if time.year < FIRST_YEAR:
+        return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def time_in(raw: Mapping[str, Any]) -> datetime | None:
+    """Return the time that a message's dictionary says. None if it says none that can be read."""
+    if _ANY.isdisjoint(raw):
+        return None
+    times = (time_of(raw[name]) for name in TIMES if name in raw)
+    return next((time for time in times if time is not None), None)
+
+
+def check_time(raw: Mapping[str, Any], path: str) -> None:
+    """Refuse a message whose time is given and cannot be read. A zero or nothing is no time.
+
+    Raises:
+        InvalidMessage: naming the field.
+    """
+    if _ANY.isdisjoint(raw) or time_in(raw) is not None:
+        return
+    for name in SURE:
+        if raw.get(name):
+            raise InvalidMessage(
+                f"{path}.{name}",
+                f"{raw[name]!r:.60} is no time: give ISO 8601, such as 2026-03-09T16:00:00Z, or "
+                "seconds since 1970",
+            )

@@ -1,0 +1,78 @@
+"""Times of messages, as people and programs write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from compact import ContextManager, Message, compress
+from compact.errors import InvalidMessage
+from compact.messages.times import TIMES
+
+MARCH = datetime(2024, 3, 9, 16, tzinfo=UTC)
+WRITTEN = [
+    1_710_000_000,
+    1_710_000_000.0,
+    1_710_000_000_000,
+    1_710_000_000_000_000,
+    1_710_000_000_000_000_000,
+    "1710000000",
+    "1710000000000",
+    "2024-03-09T16:00:00Z",
+    "2024-03-09T18:00:00+02:00",
+    "2024-03-09 16:00:00",
+    "20240309T160000Z",
+    "Sat, 09 Mar 2024 16:00:00 GMT",
+]
+
+
+def added(**fields: object) -> Message:
+    with ContextManager() as ctx:
+        return ctx.add_message({"role": "user", "content": "hello", **fields})
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("value", WRITTEN)
+def test_a_time_is_read_under_any_of_its_names(name: str, value: object) -> None:
+    assert added(**{name: value}).timestamp == MARCH
+
+
+def test_a_fraction_of_a_second_stays() -> None:
+    assert added(timestamp=1_710_000_000.25).timestamp.microsecond == 250_000
+
+
+@pytest.mark.parametrize("format", ["anthropic", "ollama", "responses", "chat_completions"])
+def test_each_format_reads_times(format: str) -> None:
+    with ContextManager(format=format) as ctx:
+        said = ctx.add_message({"role": "user", "content": "hello", "created_at": 1_710_000_000})
+    assert said.timestamp == MARCH
+
+
+@pytest.mark.parametrize("value", [-1, 12.5, True, "soon", [1], 1e300, float("nan")])
+def test_what_is_no_time_is_refused_by_name(value: object) -> None:
+    with pytest.raises(InvalidMessage, match=r"messages\[0\].created_at"):
+        added(created_at=value)
+
+
+@pytest.mark.parametrize("value", [None, 0, ""])
+def test_no_time_is_now(value: object) -> None:
+    assert added(timestamp=value).timestamp > MARCH
+
+
+def test_a_duration_under_a_common_name_is_no_time() -> None:
+    assert added(time=3.2).timestamp > MARCH
+
+
+def test_the_first_name_that_can_be_read_counts() -> None:
+    assert added(timestamp=0, date="yesterday", ts=1_710_000_000).timestamp == MARCH
+
+
+def test_a_list_with_odd_times_is_still_compressed() -> None:
+    odd = [{"role": "user", "content": "hello", "timestamp": -1}]
+    assert compress(odd, max_tokens=100) == odd
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    said = Message(role="user", content="hello", timestamp=datetime(2024, 3, 9, 16))  # noqa: DTZ001
+    assert said.timestamp == MARCH
