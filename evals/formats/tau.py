@@ -12,8 +12,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, choose, json_object, rows_at
-from compact.transcripts.transcript import Transcript, time_of
+from compact.transcripts.transcript import Transcript
 from evals.formats.agent_logs import AgentLog, is_row, json_list
 
 TAU = "tau_bench"

@@ -180,7 +180,13 @@ def goal(ctx):
 
 @pytest.mark.parametrize(
     "change",
-    [compressed, another_window, goal, lambda c: c.pin(c.history[0]), lambda c: c.branch(at=4)],
+    [
+        compressed,
+        another_window,
+        goal,
+        lambda c: c.pin(c.history[0]),
+        lambda c: c.time.branch(at=4),
+    ],
 )
 def test_a_session_that_changed_since_refuses_it_in_plain_words(ctx, change):
     proposal = ctx.review.propose(target_ratio=0.3)

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from compact.cli.words import HEADING, NAME, painted, wants_colour
 
 GONE: Mapping[str, str] = {
-    "branch": "ContextManager.branch(at=N)",
+    "branch": "ContextManager.time.branch(at=N)",
     "checkpoints": "compactctl show SESSION checkpoints",
     "context": "compactctl show SESSION context",
     "goals": "compactctl show SESSION goals, and compactctl mark SESSION --goal TEXT, --done ID, "
@@ -23,12 +23,12 @@ GONE: Mapping[str, str] = {
     "memory archived": "compactctl memory status",
     "memory embed": "compactctl memory age",
     "memory enrich": "compactctl mark SESSION --title TEXT; topics are in the digest",
-    "memory restore": "MemoryManager.restore(); who goes on with a session restores it too",
+    "memory restore": "MemoryManager.restore(); a session goes on without it",
     "memory schedule": "compactctl memory age as a job of cron, and MemoryManager.run_schedule()",
     "memory verify": "compactctl doctor --check",
     "memory why": "compactctl memory age --dry-run, and MemoryManager.importance()",
     "models": "compactctl doctor --model KEY, and /model in compactctl chat",
-    "redo": "/redo in compactctl chat, and ContextManager.redo()",
+    "redo": "/redo in compactctl chat, and ContextManager.time.redo()",
     "restore": "compactctl undo SESSION --to SNAPSHOT",
     "sessions delete": "compactctl memory forget SESSION",
     "sessions describe": "compactctl mark SESSION --title TEXT, --important, --tag TAG",
@@ -37,7 +37,7 @@ GONE: Mapping[str, str] = {
     "sessions put-aside": "compactctl mark SESSION --put-aside MESSAGE",
     "sessions show": "compactctl show SESSION",
     "sessions unpin": "compactctl mark SESSION --unpin MESSAGE",
-    "snapshot": "/snapshot in compactctl chat, and ContextManager.snapshot()",
+    "snapshot": "/snapshot in compactctl chat, and ContextManager.time.snapshot()",
 }
 """Command of 0.1 that was removed → its replacement. The next release drops this table."""
 

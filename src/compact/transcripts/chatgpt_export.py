@@ -25,9 +25,10 @@ from typing import Any
 from compact.errors import InvalidTranscript
 from compact.json_text import write_json
 from compact.messages.messages import Part, Text, Thinking, ToolResult
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, choose, objects_in, values_of
 from compact.transcripts.pairing import INJECTED, Paired, texts_of, unknown_role
-from compact.transcripts.transcript import Row, Transcript, text_or, time_of
+from compact.transcripts.transcript import Row, Transcript, text_or
 
 NAME = "chatgpt_export"
 _SET_FOR_ALL = ("user_editable_context", "model_editable_context")

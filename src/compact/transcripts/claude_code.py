@@ -31,6 +31,7 @@ from typing import Any
 from compact.errors import InvalidTranscript
 from compact.messages.formats.anthropic import Anthropic
 from compact.messages.messages import Message, MessageMetadata, PersonWords
+from compact.messages.times import time_of
 from compact.text.said_within import refusal_in, said_of
 from compact.text.speakers import person_text
 from compact.transcripts.claude_code_queue import Queue
@@ -42,7 +43,6 @@ from compact.transcripts.transcript import (
     Row,
     Transcript,
     has_type,
-    time_of,
 )
 
 NAME = "claude_code"

@@ -24,8 +24,9 @@ from typing import Any
 from compact.errors import InvalidTranscript
 from compact.messages.formats.responses import Responses
 from compact.messages.messages import MessageMetadata
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, JsonLines
-from compact.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcript, time_of
+from compact.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcript
 
 NAME = "codex_cli"
 _TYPES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")

@@ -22,16 +22,10 @@ from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Part, Text, Thinking, ToolResult
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, objects_in
 from compact.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Paired, arguments_text
-from compact.transcripts.transcript import (
-    NO_BOUNDARY,
-    Row,
-    Transcript,
-    newer_than,
-    text_or,
-    time_of,
-)
+from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, newer_than, text_or
 
 NAME, _VERSION = "copilot_cli", 1
 _COMPACTED, _SYSTEM = "session.compaction_complete", "system.message"

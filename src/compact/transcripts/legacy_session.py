@@ -22,10 +22,11 @@ from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Text, ToolResult
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, json_object, objects_in, rows_at
 from compact.transcripts.pairing import CHECKPOINT
 from compact.transcripts.roles import ByRole, call_ids, result_of
-from compact.transcripts.transcript import Container, Row, Transcript, text_or, time_of
+from compact.transcripts.transcript import Container, Row, Transcript, text_or
 
 NAME = "legacy_session"
 _OWN = frozenset(("lastActivity", "toolCalls", "checkpointRecords"))

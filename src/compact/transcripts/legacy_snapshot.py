@@ -20,10 +20,11 @@ from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.json_text import write_json
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, json_object, objects_in
 from compact.transcripts.legacy_session import add_summaries, take_messages
 from compact.transcripts.roles import ByRole
-from compact.transcripts.transcript import Container, Row, Transcript, newer_than, text_or, time_of
+from compact.transcripts.transcript import Container, Row, Transcript, newer_than, text_or
 
 NAME, _VERSION = "legacy_snapshot", 1
 _STATES = ("conversationState", "state", "context")

@@ -17,10 +17,11 @@ from datetime import datetime
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Text
+from compact.messages.times import time_of
 from compact.patterns import regex
 from compact.transcripts.documents import Document, PlainText
 from compact.transcripts.pairing import OBSERVATION
-from compact.transcripts.transcript import Collected, Transcript, time_of
+from compact.transcripts.transcript import Collected, Transcript
 
 _BEGINNING = 400
 """How many bytes at the beginning of a file are searched for the program's mark."""

@@ -20,9 +20,10 @@ from datetime import datetime
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Image, Part, Text, Thinking, ToolCall, ToolResult
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, json_object, objects_in, rows_at
 from compact.transcripts.pairing import CHECKPOINT, INJECTED, PERSON, Paired, image_of
-from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or, time_of
+from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or
 
 NAME = "opencode"
 _READ_OUT = ("text/plain", "application/x-directory")

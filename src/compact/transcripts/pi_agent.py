@@ -23,6 +23,7 @@ from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Image, Part, Text, Thinking, ToolResult
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, JsonLines, objects_in
 from compact.transcripts.pairing import (
     CHECKPOINT,
@@ -40,7 +41,6 @@ from compact.transcripts.transcript import (
     has_type,
     newer_than,
     text_or,
-    time_of,
 )
 
 NAME, _VERSION = "pi", 3

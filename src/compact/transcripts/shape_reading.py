@@ -26,9 +26,10 @@ from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Part, Text, Thinking, ToolCall, ToolResult
+from compact.messages.times import time_of
 from compact.transcripts.documents import Document, JsonLines, choose, objects_in
 from compact.transcripts.roles import ByRole, role_means
-from compact.transcripts.transcript import Row, Transcript, branch_of, text_or, time_of
+from compact.transcripts.transcript import Row, Transcript, branch_of, text_or
 
 _LOOKED_AT = 40
 """How many items of a list are checked to recognize a shape."""

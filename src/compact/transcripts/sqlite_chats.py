@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from compact.messages.times import time_of
 from compact.transcripts.documents import Database, Document, choose
 from compact.transcripts.roles import ByRole
-from compact.transcripts.transcript import Container, Row, Transcript, text_or, time_of
+from compact.transcripts.transcript import Container, Row, Transcript, text_or
 
 NAME = "sqlite_chats"
 _CONTENTS = ("content", "text", "body", "message", "parts")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
@@ -208,22 +208,6 @@ def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
             return text
         case _:
             return tuple(parts)
-
-
-def time_of(value: object) -> datetime | None:
-    """Parse an ISO time, or seconds or milliseconds since 1970. A time without a zone is UTC.
-    Return None for other values.
-    """
-    try:
-        if isinstance(value, str):
-            time = datetime.fromisoformat(value)
-            return time.replace(tzinfo=UTC) if time.tzinfo is None else time
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            seconds = value / 1000 if abs(value) > 1e11 else value
-            return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        pass
-    return None
 
 
 def text_or(value: object) -> str | None:
