@@ -15,8 +15,8 @@ SURE = TIMES[:5]
 """Fields that hold nothing else. The other names are also used for durations and the like."""
 _ANY = frozenset(TIMES)
 FIRST_YEAR = 1973
-"""Numbers of earlier years are no times of messages, but durations, positions or errors."""
-_SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (1e8, 1))
+"""A message's own time is not before this year: such numbers are durations, positions or errors."""
+_SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 """From which number on it counts nanoseconds, microseconds, milliseconds and seconds since 1970."""
 
 
@@ -27,11 +27,11 @@ def time_of(value: object) -> datetime | None:
     """
     try:
         if isinstance(value, datetime):
-            return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+            return _aware(value)
         if isinstance(value, str):
             return _written(value.strip())
         if isinstance(value, int | float) and not isinstance(value, bool):
-            per_second = next(per_second for least, per_second in _SCALES if value >= least)
+            per_second = next(per_second for least, per_second in _SCALES if value > least)
             return datetime.fromtimestamp(value / per_second, UTC)
     except (ValueError, OverflowError, OSError, StopIteration):
         pass
@@ -48,9 +48,7 @@ def _written(text: str) -> datetime | None:
     return _aware(parsedate_to_datetime(text))
 
 
-def _aware(time: datetime) -> datetime | None:
-    if time.year < FIRST_YEAR:
-        return None
+def _aware(time: datetime) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
@@ -59,7 +57,7 @@ def time_in(raw: Mapping[str, Any]) -> datetime | None:
     if _ANY.isdisjoint(raw):
         return None
     times = (time_of(raw[name]) for name in TIMES if name in raw)
-    return next((time for time in times if time is not None), None)
+    return next((time for time in times if time and time.year >= FIRST_YEAR), None)
 
 
 def check_time(raw: Mapping[str, Any], path: str) -> None:
