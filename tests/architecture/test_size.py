@@ -21,26 +21,26 @@ from bench.structure import crossed, entered, modules
 from compact import ContextManager
 
 SIZES: dict[str, tuple[int, int, int]] = {
-    ".": (1920, 969, 15),
+    ".": (1929, 973, 15),
     "adapters": (7, 2, 3),
     "apps": (11, 4, 4),
-    "cli": (6262, 3283, 44),
+    "cli": (5649, 3058, 43),
     "engine": (9028, 5731, 44),
     "estimators": (7, 2, 3),
-    "exchange": (1975, 1157, 10),
+    "exchange": (1494, 910, 9),
     "exporters": (10, 3, 4),
-    "integrations": (656, 316, 3),
-    "memory": (3044, 1583, 12),
-    "messages": (7624, 4131, 50),
-    "models": (5198, 2937, 21),
+    "integrations": (645, 310, 3),
+    "memory": (3114, 1628, 12),
+    "messages": (7704, 4176, 51),
+    "models": (5014, 2824, 20),
     "secrets": (2613, 1325, 13),
-    "session": (8340, 4728, 32),
-    "store": (9108, 4867, 45),
-    "telemetry": (1364, 753, 9),
-    "testing": (1092, 732, 7),
-    "text": (4919, 2859, 29),
-    "transcripts": (5842, 3113, 26),
-    "tui": (2126, 1245, 17),
+    "session": (8447, 4786, 34),
+    "store": (9607, 5152, 46),
+    "telemetry": (1234, 684, 9),
+    "testing": (1097, 732, 7),
+    "text": (4763, 2779, 29),
+    "transcripts": (5689, 3031, 25),
+    "tui": (2094, 1245, 17),
 }
 """Room → lines, statements of its syntax trees, modules."""
 
@@ -53,7 +53,7 @@ ALLOWED: dict[str, str] = {
 ENTERED: dict[str, int] = {
     "a turn in memory": 38,
     "a turn on SQLite": 41,
-    "a turn that compresses": 89,
+    "a turn that compresses": 90,
 }
 """What is done → how many of our modules it enters."""
 
