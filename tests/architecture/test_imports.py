@@ -16,10 +16,10 @@ import compact
 MOST: dict[str, tuple[int, tuple[str, ...]]] = {
     "from compact import compress": (5, ("pydantic", "re2", "apsw", "numpy", "orjson", "asyncio")),
     "from compact import ContextManager": (
-        *(103, ("re2", "apsw", "numpy", "yaml", "rich", "typer", "pydantic_settings")),
+        *(105, ("re2", "apsw", "numpy", "yaml", "rich", "typer", "pydantic_settings")),
     ),
     "from compact import CompactManager": (
-        *(107, ("re2", "apsw", "numpy", "yaml", "rich", "typer", "pydantic_settings")),
+        *(109, ("re2", "apsw", "numpy", "yaml", "rich", "typer", "pydantic_settings")),
     ),
     "compactctl sessions list": (170, ("re2", "numpy", "asyncio", "textual", "openai")),
 }

@@ -34,7 +34,6 @@ from compact.session import running
 from compact.session.goals import Goals
 from compact.session.history import Record, SessionHistory
 from compact.session.intake import taken_in, track
-from compact.session.moved import moved
 from compact.session.open_session import OpenSession
 from compact.session.opening import SessionOptions
 from compact.session.prompt_overhead import checked_size
@@ -635,4 +634,6 @@ class ContextManager:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
+            from compact.session.moved import moved
+
             return moved(self, name)

@@ -39,7 +39,7 @@ from compact.messages.context import ActiveContext
 from compact.messages.formats.known import prompt_of
 from compact.messages.goals import Goal
 from compact.messages.messages import Message
-from compact.messages.sessions import Session
+from compact.messages.sessions import Branch, Session, Snapshot
 from compact.session.context_manager import ContextManager
 from compact.session.history import SessionHistory
 
@@ -170,6 +170,10 @@ def _overview(ctx: ContextManager, session: Session) -> Report:
     rows = [(name, value) for name, value in facts.items() if value]
     rows += [("goal", one_line(f"{goal.text} ({goal.status})", 200)) for goal in ctx.goals]
     yield Table(("", ""), rows)
+    yield from _places(session, branches, snapshots)
+
+
+def _places(session: Session, branches: list[Branch], snapshots: list[Snapshot]) -> Report:
     if len(branches) > 1:
         yield ""
         branch_rows = [
