@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from pydantic import ValidationError
 
 from compact.errors import (
     ContextOverflow,
+    ModelFailed,
     ModelRefused,
     ModelUnavailable,
     WrongLayer,
@@ -36,21 +36,12 @@ def test_a_model_that_is_busy_is_asked_again_after_growing_waits():
 
 
 def test_waits_are_not_alike():
-    waits = set()
-    for _ in range(5):
+    def waits():
         persistent, clock, _ = asked(ScriptedModel(BUSY, BUSY, BUSY, "here"))
         answer(persistent)
-        waits.add(tuple(clock.waits))
-    assert len(waits) == 5
+        return tuple(clock.waits)
 
-
-@pytest.mark.parametrize(
-    "wrong", [{"each": -3}, {"each": "x"}, {"together": float("nan")}, {"attempts": 0}]
-)
-def test_what_is_no_time_is_refused(wrong):
-    with pytest.raises(ValidationError, match=next(iter(wrong))):
-        Patience(**wrong)
-    assert all(f"{name} (" in str(Patience.__doc__) for name in Patience.__dataclass_fields__)
+    assert len({waits() for _ in range(5)}) == 5
 
 
 def test_the_servers_own_wish_is_kept():
@@ -118,19 +109,19 @@ class Slow(ScriptedModel):
 
 
 def test_the_time_for_an_answer_is_that_of_all_models_together():
-    """(K-5) It does not begin anew with each of them."""
+    """(K-5) It does not begin anew with each of them, and none uses up the others' share."""
     models = [Slow(ModelUnavailable(f"{name} is down"), name=name) for name in ("a", "b", "c")]
     patience = Patience(attempts=1_000, together=0.3, first_wait=0, longest_wait=0)
     persistent, _, _ = asked(*models, patience=patience)
 
     async def seconds():
         start = asyncio.get_running_loop().time()
-        with pytest.raises(ModelUnavailable):
+        with pytest.raises(ModelUnavailable, match="c is down"):
             await persistent.complete(PROMPT)
         return asyncio.get_running_loop().time() - start
 
     assert run_at_once(seconds()) < 0.6
-    assert [bool(model.contexts) for model in models] == [True, False, False]
+    assert all(1 <= len(model.contexts) <= 10 for model in models)
 
 
 def test_nobody_is_asked_any_more_when_the_time_is_up():
@@ -153,36 +144,42 @@ def test_nobody_is_asked_any_more_when_the_time_is_up():
     assert not events
 
 
-def test_a_model_that_was_too_slow_is_not_asked_again_where_another_is_left():
-    """(K-5) Else it would use up the time of all. Also a server that does not say its limits."""
+def test_a_model_that_hangs_is_given_up():
+    persistent, _, events = asked(
+        Hanging(name="one"), ScriptedModel("mine"), patience=Patience(attempts=2, each=0.01)
+    )
+    assert answer(persistent).message.text == "mine"
+    assert "0.01 seconds" in events[0].reason
 
-    class Mute(Hanging):
-        async def limits(self):
-            await asyncio.Event().wait()
 
-    models = [Hanging(name="one"), Mute(name="two"), ScriptedModel("mine", name="three")]
-    persistent, _, events = asked(*models, patience=Patience(each=0.04, together=30))
+@pytest.mark.slow
+def test_behind_models_that_hang_the_next_one_has_its_turn():
+    """(K-5) Each has an even share of the time, even where one answer may take more."""
+    models = [Hanging(name="one"), Hanging(name="two"), ScriptedModel("mine", name="three")]
+    patience = Patience(each=5, together=1.5, first_wait=0, longest_wait=0)
+    persistent, _, events = asked(*models, patience=patience)
     assert answer(persistent).model == "three"
-    assert [(event.model, event.by) for event in events] == [("one", "two"), ("two", "three")]
-    assert all("did not answer within 0.04" in event.reason for event in events)
-    last, _, events = asked(Hanging(name="one"), patience=Patience(attempts=2, each=0.01))
-    with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.01"):
-        answer(last)
-    assert [type(event) for event in events] == [ModelAskedAgain]
+    replaced = [event for event in events if isinstance(event, ModelReplaced)]
+    assert [(event.model, event.by) for event in replaced] == [("one", "two"), ("two", "three")]
+    assert all("did not answer within 0." in event.reason for event in replaced)
 
 
-def test_an_attempt_ends_with_the_time_of_all():
-    """(K-5) Also where one answer may take more, for an answer and for the limits of a stand-in."""
+def test_what_a_stand_in_is_asked_for_takes_of_its_own_share_only():
+    """(K-5) A server that does not even say its limits keeps nobody waiting for longer."""
 
     class Mute(Hanging):
         async def limits(self):
             await asyncio.Event().wait()
 
     down = ScriptedModel(ModelUnavailable("down"), name="one")
-    for models in ([Hanging(name="two")], [down, Mute(name="two")]):
-        persistent, _, _ = asked(*models, patience=Patience(attempts=1, each=60, together=0.06))
-        with pytest.raises(ModelUnavailable, match=r"two did not answer within 0\.0"):
-            asyncio.run(asyncio.wait_for(persistent.complete(PROMPT), 30))
+    models = [down, Mute(name="two"), ScriptedModel("mine", name="three")]
+    persistent, _, _ = asked(*models, patience=Patience(attempts=1, each=5, together=0.06))
+
+    async def answered():
+        async with asyncio.timeout(60):
+            return await persistent.complete(PROMPT)
+
+    assert run_at_once(answered()).model == "three"
 
 
 def test_whoever_waits_can_cancel():
@@ -252,6 +249,12 @@ def test_the_first_one_says_whether_tools_are_called_and_all_whether_schemas_are
 def test_nobody_to_ask_is_an_error():
     with pytest.raises(ValueError, match="at least one"):
         FallbackModel([])
+
+
+def test_the_errors_of_models_are_builtins_too():
+    assert issubclass(ModelUnavailable, ConnectionError)
+    assert issubclass(ModelRefused, PermissionError)
+    assert issubclass(ModelFailed, RuntimeError)
 
 
 def test_it_closes_what_its_models_hold_open():

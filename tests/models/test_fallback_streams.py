@@ -30,7 +30,16 @@ def test_a_stream_that_hangs_in_the_middle_is_not_begun_again():
     assert not other.contexts
 
 
-@pytest.mark.parametrize("blank", ["", "\n", " \n", "  "])
+def test_an_empty_stream_is_no_answer():
+    """(FR-6) As an answer in one piece that says nothing is none."""
+    persistent, _, events = asked(ScriptedModel("", "here", name="one"))
+    pieces = run_at_once(pieces_of(persistent))
+    assert [piece.text for piece in pieces] == ["here", ""]
+    assert pieces[-1].reply.model == "one"
+    assert [event.reason for event in events] == ["one answered with nothing"]
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n", "  "])
 def test_a_stream_of_blanks_is_no_answer(blank):
     """(FR-6) As an answer in one piece that says nothing is none."""
 

@@ -95,7 +95,8 @@ class Patience:
     attempts (4): how often a model is asked before the next model is; at least once.
     each (300): longest time for one answer, including other requests that prepare it.
     together (600): longest time until an answer begins, over all attempts and waits of all models.
-        A model that was too slow is asked again only if no model is left to ask instead.
+        Each model gets an even share of the time that is left. When its share is used up, the next
+        model is asked.
     first_wait (0.5): longest first wait. This limit doubles with each further wait.
     longest_wait (20): longest of these waits. If a server asks for more, compact does not wait.
     setting ("patience.each"): the setting that limits the time of one answer. The error names it

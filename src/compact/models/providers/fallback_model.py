@@ -1,10 +1,8 @@
 """Retry a model, and ask other models instead if that does not help.
 
-After a failure that may pass (`ModelUnavailable`), the same model is asked again. Waits grow and
-are random, and a server's own wish counts. An unusable answer is asked for again too. After a
-refusal, or if a model was too slow, the next model is asked. All models share one budget of time.
-Every wait can be cancelled. The vendors' clients could try again by themselves, but they report no
-wait and know no budget.
+Start reading at `FallbackModel`. After a failure that may pass (`ModelUnavailable`), the same model
+is asked again. Waits grow and are random, and a server's own wish counts. An unusable answer is
+asked for again too. After a refusal the next model is asked. Every wait can be cancelled.
 
 A prompt that is too large for a model goes back to the caller first. The caller can make a smaller
 prompt for the model that the user chose; this module could only send the same prompt to another
@@ -16,12 +14,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import (
+    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
     Mapping,
     Sequence,
 )
+from contextlib import aclosing
 from functools import partial
 from math import inf
 from typing import NamedTuple, TypeVar
@@ -119,19 +119,18 @@ class FallbackModel:
         clock = asyncio.get_running_loop().time
 
         async def begun(model: ChatModel, given: ActiveContext, ask: Ask) -> _Begun:
-            start, pieces = clock(), model.stream(given, ask)
+            start = clock()
+            sign = partial(self._signed, model=model)
+            pieces = _signed_at_end(model.stream(given, ask), sign)
             first = await _beginning(pieces, model)
             if first.reply is not None and not first.text.strip() and first.reply.is_empty:
-                await _close(pieces)
+                await pieces.aclose()
                 _check_says(first.reply, model)
             return _Begun(model, first, pieces, clock() - start)
 
         model, piece, pieces, taken = await self._first(begun, sendable(context), ask)
-        try:
+        async with aclosing(pieces):
             while True:
-                if piece.reply is not None:
-                    reply = self._signed(piece.reply, model)
-                    piece = piece.model_copy(update={"reply": reply})
                 yield piece
                 start = clock()
                 try:
@@ -142,13 +141,11 @@ class FallbackModel:
                 except TimeoutError:
                     raise self._too_slow(model, self._patience.each) from None
                 taken += clock() - start
-        finally:
-            await _close(pieces)
 
     async def count(self, context: ActiveContext) -> int | None:
         """Return how many tokens the prompt has as counted by the first model's server."""
         model = self._models[0]
-        return await self._unless_down(model, self._timed(model, partial(model.count, context)))
+        return await self._timed_beside(model, partial(model.count, context))
 
     async def limits(self) -> Limits:
         """Return the limits of the first model, as its server states them.
@@ -156,17 +153,15 @@ class FallbackModel:
         Asking may take at most half the time of an answer, because a server that does not state
         its limits may still answer prompts.
         """
-        model = self._models[0]
-        return await self._unless_down(model, self._limits_of(model))
-
-    async def _limits_of(self, model: ChatModel, until: float = inf) -> Limits:
+        model, clock = self._models[0], asyncio.get_running_loop().time
         most = min(self._patience.each, self._patience.together) / 2
-        until = min(until, asyncio.get_running_loop().time() + most)
-        return await self._timed(model, model.limits, until)
+        return await self._timed_beside(model, model.limits, clock() + most)
 
-    async def _unless_down(self, model: ChatModel, work: Awaitable[T]) -> T:
+    async def _timed_beside(
+        self, model: ChatModel, work: Callable[[], Awaitable[T]], cut: float = inf
+    ) -> T:
         try:
-            return await work
+            return await self._timed(model, work, cut)
         except ModelUnavailable as error:
             if not self._patience.asks_down_again:
                 self._down[model.name] = error
@@ -185,25 +180,27 @@ class FallbackModel:
         )
 
     async def _first(self, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
+        # Each model gets an equal share of the time that is left.
         clock = asyncio.get_running_loop().time
-        until = clock() + self._patience.together - ask.waited
+        end = clock() + self._patience.together - ask.waited
         attempts = Attempts(prompt, ask)
-        for model in self._models:
+        for left, model in zip(range(len(self._models), 0, -1), self._models, strict=True):
             if model.name in attempts.refused:
                 continue
-            if attempts.last and clock() >= until:
+            if attempts.last and clock() >= end:
                 break
             if model is not self._models[0]:
                 ask = ask.model_copy(update={"waited": 0.0, "options": {}})
+            turn = _Turn(model, clock() + (end - clock()) / left, ask.waited)
             try:
-                wanted = await self._wanted(model, prompt, ask, attempts, until)
+                wanted = await self._wanted(turn, prompt, ask, attempts)
                 if wanted is None:
-                    attempts.unasked.append(model.name)
+                    attempts.note(model.name, None)
                     continue
                 if attempts.last:
                     name, reason = attempts.last
                     self._report(ModelReplaced(model=name, by=model.name, reason=str(reason)))
-                return await self._served(model, work, prompt, wanted, until)
+                return await self._served(turn, work, prompt, wanted)
             except ContextOverflow as error:
                 error.stand_in = model.name if model is not self._models[0] else ""
                 error.others = len(self._models) > 1
@@ -215,7 +212,7 @@ class FallbackModel:
         raise attempts.error
 
     async def _wanted(
-        self, model: ChatModel, prompt: ActiveContext, ask: Ask, attempts: Attempts, until: float
+        self, turn: _Turn, prompt: ActiveContext, ask: Ask, attempts: Attempts
     ) -> Ask | None:
         """Build the request for a model. A stand-in gets its own window as limit, if it is known.
 
@@ -226,43 +223,62 @@ class FallbackModel:
                 refuses such a prompt itself.
             ModelUnavailable: the model's server was down a moment ago.
         """
+        model = turn.model
         if down := self._down.pop(model.name, None):
             raise down
         if model is self._models[0] and not attempts.refused:
             return ask
-        try:
-            limits = await self._limits_of(model, until)
-        except (ContextOverflow, ModelFailed):
-            limits = Limits()
+        limits = await self._limits_of(turn)
         window = limits.window or self._windows.get(model.name)
         size = min(filter(None, (window, limits.trained)), default=None)
         if attempts.refused:
             if window is None or size is None:
                 return None
-            # Tokens of another model are counted by another tokenizer.
-            tokens = max(prompt.tokens, *attempts.refused.values()) * MARGIN
             room = ContextWindow(size=size, output_reserve=ask.max_tokens or 0).usable
-            return ask.model_copy(update={"window": size}) if tokens <= room else None
+            if await self._counted(turn, prompt, attempts) > room:
+                return None
+            return ask.model_copy(update={"window": size})
         if size is None:
             return ask
         if prompt.tokens > size:
             raise ContextOverflow(f"{model.name} has a window of {size:,} tokens", limit=size)
         return ask.model_copy(update={"window": min(size, ask.window or size)})
 
-    async def _served(
-        self, model: ChatModel, work: Work[T], prompt: ActiveContext, ask: Ask, until: float
-    ) -> T:
-        # A stand-in's refusal may teach that it calls no tools. Then it is asked without them.
-        given = self._prompt_for(model, prompt)
-        if given is not prompt and model.name not in self._withdrawn:
-            self._withdrawn.add(model.name)
-            self._report(ToolsWithdrawn(model=model.name, reason="it calls none"))
+    async def _limits_of(self, turn: _Turn) -> Limits:
         try:
-            return await self._patiently(model, partial(work, model, given, ask), until, ask.waited)
+            return await self._timed(turn.model, turn.model.limits, turn.until)
+        except (ContextOverflow, ModelFailed):
+            return Limits()
+
+    async def _counted(self, turn: _Turn, prompt: ActiveContext, attempts: Attempts) -> float:
+        """Return this model's token count for a prompt that other models refused.
+
+        If the model has no count, return the largest known count times `MARGIN`. Return infinity if
+        the server refuses even to count the prompt.
+        """
+        given = self._prompt_for(turn.model, prompt)
+        try:
+            tokens = await self._timed(turn.model, partial(turn.model.count, given), turn.until)
+        except ContextOverflow:
+            return inf
+        except ModelFailed:
+            tokens = None
+        if tokens is None:
+            return max(prompt.tokens, *attempts.refused.values()) * MARGIN
+        return tokens
+
+    async def _served(self, turn: _Turn, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
+        # A stand-in's refusal may teach that it calls no tools. Then it is asked without them.
+        given = self._prompt_for(turn.model, prompt)
+        if given is not prompt and turn.model.name not in self._withdrawn:
+            self._withdrawn.add(turn.model.name)
+            self._report(ToolsWithdrawn(model=turn.model.name, reason="it calls none"))
+        try:
+            return await self._patiently(turn, partial(work, turn.model, given, ask))
         except ModelRefused:
-            if not given.tools or self._prompt_for(model, prompt).tools:
+            if not given.tools or self._prompt_for(turn.model, prompt).tools:
                 raise
-            return await self._served(model, work, prompt, ask, until)
+            return await self._served(turn, work, prompt, ask)
 
     def _prompt_for(self, model: ChatModel, prompt: ActiveContext) -> ActiveContext:
         # Only a stand-in loses its tools here: the caller knows the first model's abilities.
@@ -270,24 +286,33 @@ class FallbackModel:
             return prompt
         return prompt.model_copy(update={"tools": ()})
 
-    async def _patiently(
-        self, model: ChatModel, work: Callable[[], Awaitable[T]], until: float, waited: float
-    ) -> T:
+    async def _patiently(self, turn: _Turn, work: Callable[[], Awaitable[T]]) -> T:
+        # No attempt begins after the model's share of the time.
         clock = asyncio.get_running_loop().time
+        failed = list[ModelFailed]()
 
         def is_over(state: RetryCallState) -> bool:
             is_last = state.attempt_number >= self._patience.attempts
-            return is_last or clock() + state.upcoming_sleep >= until
+            return is_last or clock() + state.upcoming_sleep >= turn.until
+
+        async def attempt() -> T:
+            try:
+                return await self._timed(turn.model, work, turn.until, turn.waited)
+            except ModelFailed as error:
+                if failed and _is_slow(error) and clock() >= turn.until:
+                    raise failed[-1] from None  # says more than an attempt that had no time left
+                failed.append(error)
+                raise
 
         retrying = AsyncRetrying(
             stop=is_over,
             wait=self._wait,
-            retry=retry_if_exception(partial(self._is_worth_another, model)),
-            before_sleep=lambda state: self._report_retry(model, state),
+            retry=retry_if_exception(self._is_worth_another),
+            before_sleep=lambda state: self._report_retry(turn.model, state),
             sleep=self._sleep,
             reraise=True,
         )
-        return await retrying(partial(self._timed, model, work, until, waited))
+        return await retrying(attempt)
 
     async def _timed(
         self,
@@ -312,12 +337,10 @@ class FallbackModel:
         said = f"{model.name} did not answer within {waited:g} seconds{why}"
         return ModelUnavailable(said, model=model.name, waited=waited)
 
-    def _is_worth_another(self, model: ChatModel, error: BaseException) -> bool:
+    def _is_worth_another(self, error: BaseException) -> bool:
         if isinstance(error, ModelUnavailable):
             if error.retry_after is None and not self._patience.asks_down_again:
                 return False
-            if error.waited is not None and model is not self._models[-1]:
-                return False  # what is left of the time is for the models after it
             return (error.retry_after or 0) <= self._patience.longest_wait
         return isinstance(error, ModelFailed) and not isinstance(error, ModelRefused)
 
@@ -342,39 +365,63 @@ class FallbackModel:
             self._emit(event)
 
 
+class _Turn(NamedTuple):
+    """A model's turn to answer."""
+
+    model: ChatModel
+    until: float
+    """When the model's share of the time ends, by the loop's clock. Then attempts are given up."""
+    waited: float
+    """Seconds already spent of the time allowed for one answer."""
+
+
 class Attempts:
-    """Records which models did not answer a prompt, and why."""
+    """Records which models did not answer a prompt, in order, and why."""
 
     def __init__(self, prompt: ActiveContext, ask: Ask) -> None:
-        self._tokens = prompt.tokens
-        self.refused: dict[str, int] = {}
-        """Model key -> the token count of the prompt, for models that refused it as too large."""
-        self.unasked: list[str] = []
-        """Models that were not asked, as they are not known to hold the prompt."""
-        self.last: tuple[str, CompactError] | None = None
-        """The last model that failed, and its error."""
+        self._prompt = prompt
+        self._outcomes: list[tuple[str, CompactError | None]] = []
         for name, tokens in (ask.refused_by or {}).items():
             said = f"{name} refused the prompt as too large, and it cannot be made smaller"
             self.note(name, ContextOverflow(said, tokens=tokens))
 
-    def note(self, name: str, error: CompactError) -> None:
-        """Record a model's failure."""
-        self.last = name, error
-        if isinstance(error, ContextOverflow):
-            self.refused[name] = error.tokens or self._tokens
+    def note(self, name: str, error: CompactError | None) -> None:
+        """Record a model's failure. `error` is None if the model was not asked for lack of room."""
+        self._outcomes.append((name, error))
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Model key -> the token count of the prompt, for models that refused it as too large."""
+        return {
+            name: error.tokens or self._prompt.tokens
+            for name, error in self._outcomes
+            if isinstance(error, ContextOverflow)
+        }
+
+    @property
+    def last(self) -> tuple[str, CompactError] | None:
+        """The last model that failed, and its error."""
+        return next(((name, error) for name, error in reversed(self._outcomes) if error), None)
 
     @property
     def error(self) -> CompactError:
         """The error to raise when no model answered."""
         assert self.last, "there is at least one model"
         _, failed = self.last
-        if not isinstance(failed, ContextOverflow) or not self.unasked:
+        passed = [name for name, error in self._outcomes if error is None]
+        if not isinstance(failed, ContextOverflow) or not passed:
             return failed
-        names = f"{', '.join(self.unasked)} {'was' if len(self.unasked) == 1 else 'were'}"
-        text = f"{failed}; {names} not asked: not known to hold the prompt and the answer"
-        error = ContextOverflow(text, tokens=failed.tokens, limit=failed.limit)
+        error = ContextOverflow(
+            f"{failed}; {_listed(passed)} not asked: not known to hold the prompt and the answer",
+            tokens=failed.tokens,
+            limit=failed.limit,
+        )
         error.stand_in, error.others = failed.stand_in, failed.others
         return error
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}"
 
 
 class _Begun(NamedTuple):
@@ -382,9 +429,13 @@ class _Begun(NamedTuple):
 
     model: ChatModel
     first: Delta
-    pieces: AsyncIterator[Delta]
+    pieces: AsyncGenerator[Delta, None]
     taken: float
     """How many seconds the model has taken so far."""
+
+
+def _is_slow(error: ModelFailed) -> bool:
+    return isinstance(error, ModelUnavailable) and error.waited is not None
 
 
 def _check_says(reply: Reply, model: ChatModel) -> None:
@@ -402,7 +453,15 @@ async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
     raise ModelFailed(f"{model.name} ended its answer before it began", model=model.name)
 
 
-async def _close(pieces: AsyncIterator[Delta]) -> None:
-    """Close an answer that is under way, if it can be closed."""
-    if (close := getattr(pieces, "aclose", None)) is not None:
-        await close()
+async def _signed_at_end(
+    pieces: AsyncIterator[Delta], sign: Callable[[Reply], Reply]
+) -> AsyncGenerator[Delta, None]:
+    # Closing this generator closes the answer that is under way.
+    try:
+        async for piece in pieces:
+            if piece.reply is not None:
+                piece = piece.model_copy(update={"reply": sign(piece.reply)})
+            yield piece
+    finally:
+        if (close := getattr(pieces, "aclose", None)) is not None:
+            await close()
