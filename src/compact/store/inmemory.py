@@ -26,7 +26,7 @@ from compact.messages.sessions import (
     Step,
     free_branch_id,
 )
-from compact.text.terms import looked_for, pieces_of, searchable
+from compact.text.terms import index_words, looked_for, pieces_of, searchable
 
 
 class _BranchLog:
@@ -407,7 +407,7 @@ class InMemoryStore:
     def _catch_up(self, line: _BranchLog) -> None:
         for own in range(line.indexed, len(line.entries)):
             position = line.branch.fork + own
-            for piece in pieces_of(searchable(line.entries[own].message)):
+            for piece in pieces_of(index_words(searchable(line.entries[own].message))):
                 line.index[piece][position] += 1
         line.indexed = len(line.entries)
 

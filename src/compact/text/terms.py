@@ -1,7 +1,7 @@
 """Prepares text for search: a message's searchable text, and the names in a question.
 
-Each Chinese, Japanese or Korean character counts as a word, since most of these languages use no
-spaces. A name such as `retry_budget` or `src/auth/token.py` is a sequence of pieces.
+Each character counts as a word in languages that use no spaces: Chinese, Japanese, Korean, Thai,
+Lao, Khmer, Burmese. A name such as `retry_budget` or `src/auth/token.py` is a sequence of pieces.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.patterns import regex
 from compact.text.languages import words_of
 from compact.text.recalls import asks
+from compact.text.word_forms import code_of, forms_of, plain_letters
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_EACH = regex(rf"([{CJK}])")
-_PIECE = regex(rf"[{CJK}]|[^\W_{CJK}]+")
-_NAME = regex(rf"[{CJK}]+|[^\s{CJK}]+")
+_SINGLE = rf"{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Characters that count as words."""
+_EACH = regex(rf"([{_SINGLE}])")
+_PIECE = regex(rf"[{_SINGLE}]|[^\W_{_SINGLE}]+")
+_NAME = regex(rf"[{_SINGLE}]+|[^\s{_SINGLE}]+")
 _LONGEST_NAME = 12
 """At most this many pieces of a name are used."""
 MOST_NAMES = 64
@@ -59,19 +62,28 @@ def _texts(message: Message, *, own: bool) -> Iterator[str]:
 
 
 def spaced(text: str) -> str:
-    """Return the text with spaces around every Chinese, Japanese or Korean character."""
+    """Return the text with spaces around each character that counts as a word."""
     return text if text.isascii() else _EACH.sub(r" \1 ", text)
 
 
+def index_words(text: str) -> str:
+    """Return the words by which a text is found: its own, and other forms of them."""
+    plain = plain_letters(text)
+    return " ".join((spaced(plain), *map(" ".join, forms_of(plain))))
+
+
 def looked_for(question: str) -> list[tuple[str, ...]]:
-    """Return the first names in a question, each as its pieces in lower case.
+    """Return the first names in a question, each as its pieces in lower case, and other forms.
 
     Stop words are left out, unless the question has no other words.
     """
-    words = _NAME.findall(question)
+    plain = plain_letters(question)
+    words = _NAME.findall(plain)
     names = [name[:_LONGEST_NAME] for word in words for name in _names_in(word.lower()) if name]
     telling = [name for name in names if not _is_stop_word(name)]
-    return list(dict.fromkeys(telling or names))[:MOST_NAMES]
+    return list(dict.fromkeys((*(telling or names), *forms_of(plain), *code_of(plain))))[
+        :MOST_NAMES
+    ]
 
 
 def _names_in(word: str) -> list[tuple[str, ...]]:

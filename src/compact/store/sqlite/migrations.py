@@ -336,6 +336,17 @@ _ORIGINALS = (
     # Files of sessions that are packed in the database. The folder in `archived` is empty then.
     # The key is the session's << 32, and the number of the part.
     "CREATE TABLE packed (key INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT",
+    # Words have other forms in the index now (`text.word_forms`): all is indexed again.
+    "DROP TABLE words",
+    """
+    CREATE VIRTUAL TABLE words USING fts5 (
+        text, content = '', contentless_delete = 1,
+        tokenize = "porter unicode61 remove_diacritics 1"
+    )
+    """,
+    "DELETE FROM turns",
+    "UPDATE branches SET indexed = fork",
+    "INSERT OR IGNORE INTO unindexed SELECT key FROM branches",
 )
 
 

@@ -35,7 +35,7 @@ from compact.store.sqlite.rows import (
     query,
     text,
 )
-from compact.text.terms import looked_for, pieces_of, searchable, spaced
+from compact.text.terms import index_words, looked_for, pieces_of, searchable, spaced
 from compact.text.turns import LAYOUT, MOST_SPEAKERS, noted
 
 BATCH = 500
@@ -113,7 +113,7 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
         rows = [row for stretch in stretches for row in rows_of(db, stretch)]
     places: dict[Name, list[int]] = {name: [] for name in names}
     for row in rows:
-        pieces = frozenset(pieces_of(searchable(entry_of(row).message)))
+        pieces = frozenset(pieces_of(index_words(searchable(entry_of(row).message))))
         for name in names:
             if pieces.issuperset(name):
                 places[name].append(position_in(row[0]))
@@ -276,8 +276,8 @@ def _store(
 
 
 def indexed_text(words: str) -> str:
-    """Return text for the index: Unicode, with Chinese characters separated."""
-    whole = text(spaced(words).replace("\x00", " ")) or ""
+    """Return text for the index: Unicode, with other forms of its words."""
+    whole = text(index_words(words).replace("\x00", " ")) or ""
     return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
 
 
