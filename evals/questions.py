@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,12 +34,6 @@ RECENT = 0.25
 """Share of a span, its end, in which what is said to be open still counts as open."""
 LONGEST, LEAST_WORDS, LEAST_LETTERS = 240, 5, 5
 
-_OPEN = re.compile(
-    r"\b(?:to-?dos?|next steps?|next,|remaining|still (?:need|to|has|have)|not yet|pending|"
-    r"follow-?up|needs? to be|left to|unresolved|blocked|later|offen|noch nicht|"
-    r"als n(?:ä|ae)chstes|ausstehend)\b|待办|下一步|尚未|还需|接下来",
-    re.IGNORECASE,
-)
 _WORD = re.compile(r"[^\W\d_]{2,}(?![\w'’])")
 """A whole word, and no part of one with an apostrophe."""
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)|[:：]\s*$")
@@ -114,9 +108,7 @@ class _Maker:
                 yield from self._clozes(kind, lead, self._decided())
             case "error":
                 yield from self._clozes(kind, "This error came", self._failing())
-                yield from self._clozes(
-                    kind, "This was said to be wrong", self._told(_is_on("errors"))
-                )
+                yield from self._clozes(kind, "This was said to be wrong", self._told("errors"))
                 yield from self._checks()
 
     def _failing(self) -> Iterator[str]:
@@ -126,13 +118,13 @@ class _Maker:
             if deed.kind == "failed" == last.get(deed.what):
                 yield deed.came_to
 
-    def _told(self, is_asked: Callable[[str], object], since: float = 0) -> Iterator[str]:
-        """The assistant's sentences that are asked for."""
+    def _told(self, topic: sentences.Topic, since: float = 0) -> Iterator[str]:
+        """What the assistant said about it."""
         for position, message in enumerate(self._messages):
             if position >= since and speaker_of(message) == "assistant":
                 for line in _tells(message.text):
                     for said in sentences.sentences_of(line):
-                        if is_asked(said):
+                        if sentences.topic_of(said) == topic:
                             yield said
 
     def _decided(self) -> Iterator[str]:
@@ -141,7 +133,7 @@ class _Maker:
             if item.before:
                 yield item.before
                 yield item.text
-        yield from self._told(_is_on("decisions"))
+        yield from self._told("decisions")
 
     def _clozes(self, kind: Kind, lead: str, lines: Iterable[str]) -> Iterator[Probe]:
         for line in lines:
@@ -197,7 +189,7 @@ class _Maker:
         """What was left to do at the end of the span, and is not done since."""
         still = self._now.work.open_tasks()
         yield from (words for words in self._notes.work.open_tasks() if words in still)
-        yield from self._told(_is_open, self._notes.position * (1 - RECENT))
+        yield from self._told("open", self._notes.position * (1 - RECENT))
 
     def _checks(self) -> Iterator[Probe]:
         """How the last run of a command ended that tests, builds or lints."""
@@ -207,16 +199,6 @@ class _Maker:
             outcome = "passed" if check.passed else "failed"
             question = f"Had the last run of this command passed or failed? “{check.step}”"
             yield Probe("error", question, outcome, check.step, ("passed", "failed"))
-
-
-def _is_on(topic: sentences.Topic) -> Callable[[str], bool]:
-    return lambda said: sentences.topic_of(said) == topic
-
-
-def _is_open(said: str) -> bool:
-    """Whether a sentence says what is left to do."""
-    is_other = sentences.UNDECIDED.search(said) or sentences.topic_of(said) == "decisions"
-    return not is_other and _OPEN.search(said) is not None
 
 
 def _tells(text: str) -> Iterator[str]:

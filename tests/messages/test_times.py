@@ -19,6 +19,7 @@ WRITTEN = [
     1_710_000_000_000_000_000,
     "1710000000",
     "1710000000000",
+    "1710000000000000000",
     "2024-03-09T16:00:00Z",
     "2024-03-09T18:00:00+02:00",
     "2024-03-09 16:00:00",
@@ -53,6 +54,15 @@ def test_each_format_reads_times(format: str) -> None:
 def test_what_is_no_time_is_refused_by_name(value: object) -> None:
     with pytest.raises(InvalidMessage, match=r"messages\[0\].created_at"):
         added(created_at=value)
+
+
+@pytest.mark.parametrize("text", ["1726071212345", "1726071212345678901"])
+def test_digits_that_look_like_a_day_are_a_number(text: str) -> None:
+    assert added(timestamp=text).timestamp.year == 2024
+
+
+def test_a_duration_in_nanoseconds_is_no_time() -> None:
+    assert added(time=5_000_000_000).timestamp.year < 2100
 
 
 @pytest.mark.parametrize("value", [None, 0, ""])

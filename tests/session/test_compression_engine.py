@@ -12,6 +12,7 @@ import pytest
 from compact import CompactConfig, CompressionEngine, Conversation, InvalidArgument
 from compact.errors import BlockingCallInLoop, NotFound
 from compact.messages.checkpoints import Summary, SummaryRequest
+from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from compact.store.sqlite.store import SQLiteManager
 from compact.text.digests import CompressedConversation, CompressionLevel
@@ -42,6 +43,23 @@ def test_a_conversation_is_compressed_by_its_age(
     low, high = BANDS.get(level, (0, 0) if level is METADATA else (1, 1))
     assert low <= made.ratio <= high
     assert bool(made.text) == (level in BANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "secret"),
+    [('password: "hunter2"', "hunter2"), ("PIN: 4711", "4711"), ('apiKey: "zq81x"', "zq81x")],
+)
+def test_a_short_secret_is_in_no_digest(engine: CompressionEngine, words: str, secret: str) -> None:
+    said = [
+        Message(role="user", content=f"For berth {i} the portal has {words} and Quay {i} waits.")
+        if i % 2
+        else Message(role="assistant", content=f"Noted, berth {i} is for the Lisbon boats.")
+        for i in range(48)
+    ]
+    talk = Conversation(id="berths", title="Berths", messages=tuple(said))
+    for days in (30, 90):
+        made = engine.compress_by_age(talk, now=said[-1].timestamp + timedelta(days=days))
+        assert secret not in made.text
 
 
 def test_settings_say_when_a_level_begins() -> None:

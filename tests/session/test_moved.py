@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from operator import attrgetter
 
 import pytest
@@ -17,6 +19,12 @@ def test_a_name_of_0_1_works_and_says_the_new_one(name: str, now: str) -> None:
             found = getattr(ctx, name)
         assert found.__func__ is attrgetter(now)(ctx).__func__
         assert seen[0].filename == __file__
+
+
+def test_a_copy_of_the_goals_is_a_tuple() -> None:
+    with ContextManager() as ctx:
+        goals = ctx.goals.set(["Get the roof done."])
+        assert copy.deepcopy(goals) == pickle.loads(pickle.dumps(goals)) == tuple(goals)
 
 
 def test_a_name_that_never_was_is_an_error() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from compact.text.instructions import find_instructions, score_of
-from compact.text.sentences import lines_of, sentences_of, topic_of
+from compact.text.sentences import is_log_line, lines_of, sentences_of, topic_of
 
 RANKED = [
     ("Never push to main without a review.", 0.6),
@@ -33,11 +33,12 @@ def test_rules_score_high(line, least):
         "好的",
         "weiter",
         "x = 1;",
+        "import os",
         "------",
         "12345678",
     ],
 )
-def test_chatter_and_data_score_nothing(line):
+def test_chatter_code_and_data_score_nothing(line):
     """C-8: they take no room from rules."""
     assert score_of(line) == 0
 
@@ -47,9 +48,21 @@ def test_never_mind_is_no_rule():
     assert [each.text for each in said if each.is_rule] == ["Never water the cactus."]
 
 
-def test_fences_are_no_prose():
+def test_pasted_text_holds_no_rules_in_its_middle():
+    """C-8: of a long paste only the first and last lines are looked at."""
+    lines = [
+        "Please fix this:",
+        *(f"some line of pasted text number {i} you must see" for i in range(200)),
+        "Never delete it.",
+    ]
+    found = [x.text for x in find_instructions("\n".join(lines), "m1", 0)]
+    assert "Never delete it." in found
+    assert len(found) < 40
+
+
+def test_fences_and_logs_are_no_prose():
     """C-8: nor are their lines instructions."""
-    text = "Always use tabs.\n```\nnever do this = 1\n```\n"
+    text = "Always use tabs.\n```\nnever do this = 1\n```\n2026-01-01 12:00 ERROR must not happen\n"
     assert [x.text for x in find_instructions(text, "m1", 3)] == ["Always use tabs."]
 
 
@@ -57,8 +70,10 @@ TOPICS = [
     ("We decided to use SQLite instead of files.", "decisions"),
     ("Wir haben uns entschieden, das so zu lassen.", "decisions"),
     ("我们决定改用缓存。", "decisions"),
+    ("Still need to update the docs.", "open"),
+    ("下一步更新文档。", "open"),
     ("The build failed with an exception.", "errors"),
-    ("Fixed the error in the lexer.", "facts"),
+    ("All tests pass now, fixed.", "done"),
     ("The table has nine columns.", "facts"),
 ]
 
@@ -79,3 +94,12 @@ def test_long_lines_are_cut_into_sentences():
     assert list(sentences_of("先备份。再迁移。")) == ["先备份。", "再迁移。"]
     long = "This sentence is here to be found again. " * 20
     assert len(list(lines_of(long))) == 20
+
+
+@pytest.mark.parametrize(
+    "line", ["2026-01-01 x", "INFO x", "at foo(bar.js:1)", "| a | b |", "+++ b/x", "$ ls"]
+)
+def test_log_lines(line):
+    """A-3: logs, traces, diffs and tables are no prose."""
+    assert is_log_line(line)
+    assert not is_log_line("A plain sentence.")

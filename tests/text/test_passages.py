@@ -21,7 +21,13 @@ TOOLS = {
     "a heading": f"### Tool Output\n\n{SAID}",
     "a bold label": f"**Tool response:** {SAID}",
     "a label in lower case": f"observation: {SAID}",
+    "a call and its result": f"[read_file for 'a.md'] Result:\n{SAID}",
+    "a sentence before it": f"Result from the fetch tool:\n{SAID}",
+    "another sentence": f"The tool returned:\n{SAID}",
+    "a role": f"Tool: {SAID}",
+    "a turn of a template": f"<|im_start|>tool\n{SAID}",
     "output never closed": f"<stdout>\n{SAID}",
+    "a banner": f"=== BEGIN TOOL OUTPUT ===\n{SAID}\n=== END TOOL OUTPUT ===",
 }
 
 QUOTED = {
@@ -97,8 +103,8 @@ def test_what_a_person_writes_is_theirs(text):
 
 
 def test_words_behind_a_passage_are_own():
-    text = f"{TOOLS['tags']} Go on.\n{QUOTED['JSON']}\nAnd ask."
-    assert own_words(text).split("\n") == [" Go on.", "", "And ask."]
+    text = f"{TOOLS['tags']} Go on.\n{TOOLS['a banner']}\n{QUOTED['JSON']}\nAnd ask."
+    assert own_words(text).split("\n") == [" Go on.", "", "", "And ask."]
     assert said_in(f"Observation: {SAID}\n\n{SAID}") == "", "a message of an agent's tool"
     labelled = f"Be kind.\nTool output: {SAID}\n\nGo on."
     assert own_words(labelled).split() == ["Be", "kind.", "Go", "on."]
@@ -177,6 +183,7 @@ def test_long_texts_are_read_in_linear_time(piece):
         ("", "<" + "a" * 90),
         ("</page>", "<page>\n"),
         ("<page>", "</page>\n"),
+        ("a\n\n", "=== Tool output ===\nx\n\n"),
     ],
 )
 def test_labels_are_read_in_linear_time(opener, piece):

@@ -85,6 +85,7 @@ WRAPPED = {
     "an answer of a server": "HTTP/1.1 200 OK\nContent-Type: text/plain\n\n{}",
     "a document": "\\begin{{document}}\n{}\n\\end{{document}}",
     "a calendar": "BEGIN:VEVENT\nDESCRIPTION:{}\nEND:VEVENT",
+    "a letter": "Is this letter fine?\n\nDear Mr Holm,\n\n{}\n\nYours sincerely",
     "a post": "Posted by u/ida 3 hours ago\n{}",
     "two versions": "Compare the two.\n\nVersion A:\n{}\n\nVersion B:\nNothing.",
 }
@@ -98,11 +99,14 @@ HEADED = {
     "a room": "10:12 @ida:x.example {}",
     "a page": "Title: Kiln\nURL: https://kiln.example\n{}",
     "a heading in brackets": "[Beginning of the notice]\n{}\n[End of the notice]",
+    "a named part that ends": "It is old.\n[Wiki page]\n{}\n[End of wiki page]",
     "a verse": "(Verse 2)\nThe kiln is warm\n{}",
     "a sign": "KILN ROOM\n1. Knock.\n2. {}",
     "a posting": "Potter (m/f/d) – Holm Clay\n{}\nApply soon",
+    "a recipe": "Plum cake (serves 4)\nStep 1: Beat the eggs.\nStep 2: {}",
     "lines of stars": "*****\n{}\n*****",
     "a chat below": "ida.holm\n10:12 AM\n{}",
+    "a chat in German": "ida — heute um 10:12 Uhr\n{}",
     "a feature": "Feature: Kiln\n  Scenario: night\n    Given {}",
     "a string in code": 'PROMPT = """Be kind.\n{}"""',
     "YAML of one key": "kiln:\n  - {}\n  - open at noon",
@@ -155,6 +159,10 @@ def test_what_a_line_heads_below_words_of_theirs_is_not_theirs(text):
     own = own_words(f"Never book me before ten.\n\n{text.format(SAID)}")
     assert HELD not in own
     assert "Never book me before ten." in own
+
+
+def test_a_prompt_that_a_question_asks_about_is_not_theirs():
+    assert HELD not in own_words(f"Is this prompt any good?\n\nYou are KilnBot. {SAID}")
 
 
 @pytest.mark.parametrize("announced", ANNOUNCED)

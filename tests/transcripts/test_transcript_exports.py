@@ -237,12 +237,12 @@ def test_claude():
         )
     }
     assert transcript.messages[2].parts[0] == Thinking("Shallow and salt.")
-    assert transcript.messages[3].timestamp.isoformat() == "2026-03-01T09:00:02+00:00"
+    assert transcript.messages[3].timestamp.isoformat() == "2026-03-01T09:00:03+00:00"
     assert (transcript.title, transcript.session_id) == ("Tide pools", "c1a0-de")
     assert transcript.notes == (
         "1 empty message",
         "1 file, of which only the name is kept",
-        "1 part of the type token_budget, which says nothing",
+        "1 token_budget block",
     )
 
 
@@ -309,8 +309,10 @@ def test_claude_calls_with_ids_are_paired_by_them():
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (5, r"chat_messages\[1\]: expected a message, got 5"),
-        ({"sender": "human", "content": 5}, r"chat_messages\[1\]: expected text or parts"),
+        (5, r"chat_messages\[1\]\.sender: expected human or assistant, got None"),
+        ({"sender": 7}, r"chat_messages\[1\]\.sender: .* got 7"),
+        ({"sender": ["human"]}, r"chat_messages\[1\]\.sender"),
+        ({"sender": "human", "content": 5}, r"chat_messages\[1\]\.content: expected a list"),
     ],
 )
 def test_claude_names_the_message_that_is_wrong(wrong, reason):

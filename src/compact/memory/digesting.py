@@ -218,7 +218,7 @@ class Overview:
                 self._words.update(sorted(weights.named))
                 if len(self._words) > 2 * MOST_WORDS:
                     self._words = Counter(dict(self._words.most_common(MOST_WORDS)))
-            self._keep(message, known)
+            self._keep(redacted, known)
         return self
 
     def _keep(self, message: Message, known: Known) -> None:

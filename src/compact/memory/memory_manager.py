@@ -260,7 +260,7 @@ class MemoryManager:
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         best, ways, failed = self._ranked(query, limit, options)
-        archived = tuple(self.archives.archived_among(best, query))
+        archived = tuple(self.archives.archived_among(best, query)[:limit])
         names = {each.session_id for each in archived}
         reader = ResultReader(query, best, self._index, neighbours, archived=names)
         return SearchResult(

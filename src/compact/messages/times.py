@@ -14,8 +14,8 @@ TIMES = ("timestamp", "created_at", "createdAt", "create_time", "sent_at", "date
 SURE = TIMES[:5]
 """Fields that hold nothing else. The other names are also used for durations and the like."""
 _ANY = frozenset(TIMES)
-FIRST_YEAR = 1973
-"""A message's own time is not before this year: such numbers are durations, positions or errors."""
+FIRST_YEAR, LAST_YEAR = 1973, 2099
+"""A message's own time lies within these years. Other numbers are durations or errors."""
 _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 """From which number on it counts nanoseconds, microseconds, milliseconds and seconds since 1970."""
 
@@ -39,11 +39,14 @@ def time_of(value: object) -> datetime | None:
 
 
 def _written(text: str) -> datetime | None:
+    digits = text.replace(".", "", 1)
+    if digits.isdecimal() and len(digits) > len("20260309"):
+        return time_of(float(text))  # ISO 8601 would read a day and an hour in it
     try:
         return _aware(datetime.fromisoformat(text))
     except ValueError:
         pass
-    if text.replace(".", "", 1).isdecimal():
+    if digits.isdecimal():
         return time_of(float(text))
     return _aware(parsedate_to_datetime(text))
 
@@ -57,7 +60,7 @@ def time_in(raw: Mapping[str, Any]) -> datetime | None:
     if _ANY.isdisjoint(raw):
         return None
     times = (time_of(raw[name]) for name in TIMES if name in raw)
-    return next((time for time in times if time and time.year >= FIRST_YEAR), None)
+    return next((time for time in times if time and FIRST_YEAR <= time.year <= LAST_YEAR), None)
 
 
 def check_time(raw: Mapping[str, Any], path: str) -> None:

@@ -543,7 +543,7 @@ class ContextManager:
         """The system prompt, and which parts were left out. None without the option `prompt`."""
         return self._session.view.counted.preamble(self._session.view.size).prompt
 
-    # --- going back, and reading before it counts ------------------------------------------------
+    # --- time travel and review -------------------------------------------------------------------
 
     @property
     def time(self) -> TimeTravel:

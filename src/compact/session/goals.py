@@ -21,6 +21,10 @@ class Goals(tuple[Goal, ...]):
 
     _session: OpenSession
 
+    def __reduce__(self) -> tuple[type[tuple[Goal, ...]], tuple[tuple[Goal, ...]]]:
+        """A copy holds the goals, without the session."""
+        return tuple, (tuple(self),)
+
     @classmethod
     def of(cls, session: OpenSession) -> Self:
         """Return the goals that the session has now."""

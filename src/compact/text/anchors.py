@@ -344,13 +344,13 @@ class Ledger:
         try:
             while heap:
                 rated, text, at = heap[0]
-                if text in taken:
-                    heappop(heap)  # entered twice
+                if text in taken or text not in uses:
+                    heappop(heap)  # entered twice, or forgotten
                 elif at == position:
                     taken[text] = heappop(heap)
                     yield text, math.exp(-rated)
-                elif text in changed or text not in uses:
-                    heappop(heap)  # a newer entry counts, or none
+                elif text in changed:
+                    heappop(heap)  # a newer entry counts
                 else:
                     heapreplace(heap, (-_rate(uses[text], position), text, position))
         finally:

@@ -195,7 +195,7 @@ class _Read:
     found: tuple[str, ...]
 
 
-@lru_cache(maxsize=512)  # several readers ask for the same text in turn
+@lru_cache(maxsize=64)  # several readers ask for the same text in turn
 def _read(text: str) -> _Read:
     words = frozenset(_WORD.findall(text.lower()))
     german = len(FUNCTION_WORDS["de"] & words) > len(FUNCTION_WORDS["en"] & words)

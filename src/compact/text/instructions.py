@@ -2,8 +2,8 @@
 
 Every sentence of the user's prose is a candidate, since people often state rules without "never" or
 "must" ("we only support Linux here", "I'd rather have one file per command"). `score_of` says how
-much a sentence reads like an instruction. Chatter is left out. Other modules leave out what was
-pasted, and decide how many candidates fit the budget.
+much a sentence reads like an instruction. Pasted logs, code and chatter are left out. Other modules
+decide how many candidates fit the budget.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 from compact.patterns import one_of, regex
 from compact.text.sentences import REMEMBERED, lines_of, sentences_of
 
 LONGEST = 600
 """A candidate has at most this many characters. A longer line without sentence ends was pasted."""
+PASTE_LINES, PASTE_ENDS = 40, 15
+"""A message of more than `PASTE_LINES` lines counts as pasted text. Only its first and its last
+paragraph are read, at most `PASTE_ENDS` lines of each."""
 
 _STRONG_WORDS = (
     r"never(?! mind\b)|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
@@ -70,6 +74,10 @@ FEW_WORDS = 4
 """A sentence of fewer words is a fragment."""
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
 _WORDS = regex(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
+_CODE = regex(
+    r"[{};]\s*$|^\s*(?:import |from \S+ import|def |class |func |const |let |var |return\b|if \(|"
+    r"#include)|=>"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +101,9 @@ class Instruction:
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
     """Yield the sentences of a user's text that may be instructions, in order."""
-    for line in lines_of(text):
+    for line in lines_of(_without_paste(text)):
         for sentence in sentences_of(line):
-            if (score := score_of(sentence)) > 0:
+            if len(sentence) <= LONGEST and (score := score_of(sentence)) > 0:
                 same = " ".join(sentence.lower().split())
                 yield Instruction(sentence, score, message_id, position, same)
 
@@ -108,9 +116,9 @@ def instructions_in(text: str) -> tuple[Instruction, ...]:
 
 @lru_cache(maxsize=REMEMBERED)
 def score_of(line: str) -> float:
-    """Return how much a line reads like an instruction, 0 to 1. Chatter and data get 0."""
+    """Return how much a line reads like an instruction, 0 to 1. Chatter, code and data get 0."""
     line = line.replace("’", "'")
-    if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line):
+    if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line) or _CODE.search(line):
         return 0.0
     words = len(_WORDS.findall(line))
     if words < 2 or words * 14 < len(line):  # more than 14 characters per word are not prose
@@ -127,3 +135,12 @@ def score_of(line: str) -> float:
     if words < FEW_WORDS:
         score -= 0.1
     return max(0.05, min(1.0, score))
+
+
+def _without_paste(text: str) -> str:
+    lines = text.splitlines()
+    if len(lines) <= PASTE_LINES:
+        return text
+    first = list(takewhile(str.strip, lines[:PASTE_ENDS]))
+    last = list(takewhile(str.strip, lines[: -PASTE_ENDS - 1 : -1]))
+    return "\n".join([*first, *reversed(last)])

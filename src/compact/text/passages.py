@@ -25,7 +25,7 @@ from typing import NamedTuple
 from compact.messages.cached import cached_property
 from compact.messages.characters import piecewise
 from compact.patterns import regex
-from compact.text.pasted import ITEM, LONGEST_LABEL, MATERIAL, block, closing
+from compact.text.pasted import MATERIAL, block, closing
 
 FENCE = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
@@ -50,6 +50,7 @@ _TOOLS = frozenset("tool tools function functions action execution call observat
 not `Tool output:`."""
 _SURE = frozenset(("tool", "tools", "observation", "observations"))
 """Names of tools that users do not write. `Function output: …` may begin a user's request."""
+_LINKS = frozenset("of a an the for from begin start end".split())  # noqa: SIM905
 _PERSONS = frozenset(("user", "human"))
 """A tag whose name begins with one of these words holds the user's words."""
 _OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
@@ -68,32 +69,48 @@ _TAG = regex(
     r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
+_NUMBER = regex(r"-?\d+")
+"""An exit code as the only text of a tag. The call's output follows the tag."""
+_BEFORE = regex(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
+_BULLET = regex(r"[-*+•>][ \t]")
+_AFTER = regex(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
+_AFTER_OPEN = regex(r"[^\[\]<>\n]{0,200}[\]>]")
+"""What may follow the words of a label (`_AFTER`), and of a label in brackets (`_AFTER_OPEN`)."""
+_STATED = regex(
+    r"(?:\[[^\[\]]{2,}\][ \t]+(?:output|result|response|observation)s?"
+    r"|(?:the[ \t]+)?(?:output|result|response|observation|error)s?[ \t]+(?:of|from|by)[ \t]+"
+    r"(?:[^\s:]+[ \t]+){0,5}(?:tool|function|command)(?:[ \t]+call)?"
+    r"|(?:[^\s:]+[ \t]+){0,5}(?:tool|function|command)(?:[ \t]+call)?[ \t]+"
+    r"(?:returned|responded|replied|printed|said|says|gave|reported)(?:[ \t]+\w+){0,2})[ \t]*:",
+    re.IGNORECASE,
+)
+"""Other lines before tool output: `[the call] Result:`, or a sentence (`The tool returned:`)."""
 _ACTION = regex(
     r"^[^\w\n]{0,12}(?:action|tool|call|function|command)s?\b[\w \t]{0,40}[^\w\s]{0,3}:",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line in which an agent announces a call in plain text, such as `Action:`."""
-_LABEL_WORD = "|".join(sorted({*_OUTPUT, *_TOOLS, "of", "a", "an", "the", "for", "from"}))
-_LABEL = regex(
-    r"(?![-*+•>][ \t])(?P<marks>[^\w\s]{0,12}?(?P<open>[<\[|])?)[ \t]*"
-    rf"(?P<words>(?:{_LABEL_WORD})(?:[ _-]+(?:{_LABEL_WORD}|\d+))*)(?![^\W_])"
-    r"(?P<after>(?(open)[^\[\]<>\n]{0,200}[\]>]|(?:\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$)))",
-    re.IGNORECASE,
+_LONGEST_LABEL = 200
+"""How many characters of a line are searched for a label."""
+_ROLE = regex(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
+"""How chat templates begin a tool's turn."""
+_BANNER = regex(
+    r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
 )
-"""A label, such as `Tool output:`, `### Tool Output`, `[Result of tool call 7]` or
-`Tool result for NAME:`."""
+"""A line that opens a text up to an end line. After `begin`, the end line may be missing."""
+_END = regex(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
 _HEADING = regex(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = regex(r"\S")
 _WORD = regex(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _QUOTED = regex(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:]|>> ?\w[\w.]*[ \t]*[(=])")
-_CODE_SIGNS = frozenset("={}<>;\\|$`_")
+_CODE = regex(r"[={}<>;\\|$`_]")
+_LISTED = regex(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _MARKS = {
     **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
     '"""': ('"""',),
 }
 _OPENS = regex(r'(?:^[ \t]*|[:：,=][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
-_CLOSES = " \t.,;:!?)*_"
-"""What may follow a closing quotation mark on its line."""
+_CLOSED = regex(r"[ \t.,;:!?)*_]*$")
 _JSON = json.JSONDecoder()
 
 
@@ -169,6 +186,11 @@ class _Lines:
     def closing(self) -> int:
         return closing(self.text)
 
+    @cached_property
+    def ends(self) -> list[int]:
+        """The offsets at which lines end that close a banner, such as `--- END ---`."""
+        return [found.end() for found in _END.finditer(self.text)]
+
     def next(self, mark: str, start: int) -> int:
         """Return the next offset of a mark, or -1. Between calls `start` must not decrease."""
         if mark not in self._next or 0 <= self._next[mark] < start:
@@ -180,6 +202,11 @@ class _Lines:
         found = _NO_SPACE.search(self.text, start)
         end = self.text.find("\n\n", found.start()) if found else -1
         return end if end >= 0 else len(self.text)
+
+    def banner(self, start: int) -> int | None:
+        """Return the end of the next line that closes a banner; None if no such line follows."""
+        at = bisect_right(self.ends, start)
+        return self.ends[at] if at < len(self.ends) else None
 
     def number(self, at: int) -> int:
         """Return the number of the line that contains the offset `at`."""
@@ -340,7 +367,7 @@ def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
     if not (is_alone or is_tools or ends_line):
         return None
     within = lines.text[tag.end() : min(end, tag.end() + 40)].partition("<")[0]
-    is_status = is_tools and ends_line and within.strip().lstrip("-").isdigit()  # an exit code
+    is_status = is_tools and ends_line and _NUMBER.fullmatch(within.strip()) is not None
     return Passage(start, len(lines.text) if is_status else end, is_tools)
 
 
@@ -371,9 +398,14 @@ def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
 
     If a fence follows, the text is that fence. If the speaker may go on afterwards, the text is one
     paragraph: after the speaker's words, in an answer, or after a label that users write too. Any
-    other text ends where the message ends.
+    other text ends at an end line or at the end of the message.
     """
     label, start = line.strip(), lines.starts[number]
+    if found := _BANNER.fullmatch(label[:_LONGEST_LABEL]):
+        kind = _kind(found["name"].strip(), "", is_answer=lines.is_answer)
+        end = lines.banner(lines.end(number)) or (len(lines.text) if found["begins"] else None)
+        if end or found["begins"]:
+            return None if kind is None or end is None else Passage(start, end, kind)
     read = _label(label)
     if read is None or (lines.is_answer and read.marks[:1] in ("#", "*")):
         return None
@@ -381,9 +413,11 @@ def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
     if read.is_alone and number + 1 < len(lines) and (fence := FENCE.match(lines[number + 1])):
         return Passage(start, _fenced(lines, number + 1, fence).stop, is_tools=True)
     if read.is_sure and (is_first or read.marks.endswith(("<", "|"))):
-        end = len(lines.text)
+        end = lines.banner(lines.end(number)) or len(lines.text)
     else:
         end = lines.paragraph(lines.end(number) if read.is_alone else start)
+        if len(read.marks) > 1:
+            end = lines.banner(lines.end(number)) or end
     return Passage(start, end, is_tools=read.is_sure)
 
 
@@ -399,15 +433,42 @@ class _Label(NamedTuple):
 
 
 def _label(label: str) -> _Label | None:
-    found = _LABEL.match(label, 0, LONGEST_LABEL)
-    words = set(re.split("[ _-]+", found["words"].lower())) if found else set[str]()
-    if found is None or not (words & _OUTPUT and words & _TOOLS):
+    if len(label) <= _LONGEST_LABEL and _STATED.fullmatch(label):
+        return _Label("", is_alone=True, is_sure=True)
+    if found := _ROLE.match(label):
+        return _Label("<" if label[0] == "<" else "", is_alone=False, is_sure=True)
+    before = _BEFORE.match(label)
+    if before is None or _BULLET.match(label):
         return None
-    marks, is_known = found["marks"], bool(words & _SURE)
-    if not (marks or label[:1].isupper() or (is_known and ":" in found["after"])):
+    after, named = _named(label, before.end())
+    marks, is_known = before["marks"], bool(named & _SURE)
+    if after is None or not (marks or label[:1].isupper() or is_known):
+        return None
+    ends = _AFTER_OPEN if marks.endswith(("<", "[", "|")) else _AFTER
+    if not (found := ends.match(label, after)):
+        return None
+    if not (marks or label[:1].isupper()) and ":" not in label[after:]:
         return None
     is_alone = found.end() == len(label)
     return _Label(marks, is_alone, is_known or (is_alone and "#" not in marks))
+
+
+def _named(label: str, start: int) -> tuple[int | None, set[str]]:
+    """Return where the words end that name a tool and its output, and these words.
+
+    The end is None if the words do not name both a tool and output.
+    """
+    named, end = set[str](), start
+    for found in _WORD.finditer(label, start, _LONGEST_LABEL):
+        word = found[0].lower()
+        if label[end : found.start()].strip(" _-") or not (
+            word in _OUTPUT or word in _TOOLS or word in _LINKS or (named and word.isdigit())
+        ):
+            break
+        named.add(word)
+        end = found.end()
+    is_whole = not label[end : end + 1].isalnum()
+    return (end if is_whole and named & _OUTPUT and named & _TOOLS else None), named
 
 
 def _data(lines: _Lines, number: int) -> Passage | None:
@@ -438,14 +499,14 @@ def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
     if last >= min(len(lines), number + LONGEST_QUOTATION):
         return None
     at = max(lines[last].rfind(mark) for mark in closing) + len(closing[0])
-    is_closed = not lines[last][at:].strip(_CLOSES)
+    is_closed = _CLOSED.match(lines[last], at)
     return Passage(lines.starts[number], lines.end(last)) if is_closed else None
 
 
 def _is_prose(line: str) -> bool:
     """Whether a line reads as a sentence, and not as code."""
     is_sentence = line[:1].isalpha() and " " in line and line.endswith((".", "!", "?", ",", ":"))
-    return is_sentence and _CODE_SIGNS.isdisjoint(line)
+    return is_sentence and not _CODE.search(line)
 
 
 class _Indented:
@@ -469,7 +530,7 @@ class _Indented:
             if not (self._is_answer or self._is_open or self._is_announced):
                 is_code = is_code and not _is_prose(line.strip())
         else:
-            is_code, self._in_list = False, ITEM.match(line) is not None
+            is_code, self._in_list = False, _LISTED.match(line) is not None
             self._is_announced = line.rstrip().endswith(":")
         self._is_open, self._after_empty = is_code, False
         return is_code

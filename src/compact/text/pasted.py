@@ -13,7 +13,6 @@ In doubt a block counts as pasted: pasted text is still shown, but the user's wo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from compact.patterns import regex
@@ -59,7 +58,7 @@ _HEADS = frozenset(
 _KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
 
 _WORD = regex(r"`[^`]*`|[\w-]+\.\w+|[^\s/]*/\S*|[^\W\d_][\w;'’-]*")
-ITEM = regex(r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])")
+_ITEM = regex(r"[ \t]*(?:[-*+•–][ \t]|\(?(?:\d{1,3}|[A-Za-z])[.)][ \t]|\[[ x]\][ \t]|#{1,6}[ \t])")
 """A line of a list, or a heading."""
 _ANNOUNCES = regex(r"(?:.*(?:[.!?]\s+|。))?(?P<said>[^\n]{1,200}?)[ \t]*[:：][*_ \t]*$")
 _POINTS_ON = regex(r"(?:^|[.!?。]\s+)(?P<said>[^\n]{1,200}?)[.]?$")
@@ -72,9 +71,13 @@ _KEY = regex(
     r"[ \t]*(?:- (?=[a-z_][\w.-]*[:=]))?(?P<key>[\w\"'][\w.\"'/ -]{0,40})"
     r"(?:[:：](?=[ \t]|$)|[ \t]?=(?!=)|;(?=\w+=))"
 )
+_ALONE = regex(r" {4}|\t|[ \t]*\[[^\]\n]*\][ \t]*$")
+"""Indented code, or a name in brackets alone on its line. A line above does not announce it."""
 _CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
+_NAME = regex(r"[\w.-]+")
 _ADDRESSED = regex(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
 """A name and a mail address, as in the header of a mail in any language."""
+_EMPTY, _FULL = regex(r"\s*$"), regex(r"\s*\S")
 _SENTENCE = regex(r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})")
 _PATH = regex(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
 _MARKER = regex(
@@ -117,11 +120,12 @@ _LEAD = regex(
     r"|[\w.]{0,60}(?:Error|Exception): "
     # columns, and a remark in brackets
     r"|\S+(?: {2,}\S+){2}|\[[^\]\n:]{1,60}: [^\]\n]*\][ \t]*$"
-    # code
-    r"|[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
-    r"|(?:def|class|import|from|func|fn|function|const|var|return|SELECT|INSERT)\b[^\n]*[(){=;*]"
 )
 """How lines of data, code and logs begin."""
+_CODE = regex(
+    r"[^\n]*[{};][ \t]*$|[^\n]*=>|@\w+[ \t]*$|\w+ \"[^\n]*\"[ \t]*$"
+    r"|(?:def|class|import|from|func|fn|function|const|var|return|SELECT|INSERT)\b[^\n]*[(){=;*]"
+)
 _DIFF = regex(r"diff --git |@@ -\d|--- \S+[ \t]*$|index [0-9a-f]{3,40}\.\.")
 _DIFF_LINE = regex(r"[ +\-@\\]|diff |index |new file |deleted |rename |similarity |$")
 _COMMENT = regex(r"[ \t]*#(?!#)[ \t]*(?P<words>[^\n#]+)")
@@ -129,19 +133,23 @@ _COLUMNS = regex(r"\w+(?: \w+)?(?P<mark>[,;\t|])(?: ?\w+(?: \w+)?(?:(?P=mark)|$)
 _PICTURE = regex(
     r"!\[[^\]\n]{0,500}\](?:\([^)\n]{0,500}\)|\[[^\]\n]{0,200}\])?|<img\b[^>\n]{0,500}>", re.I
 )
+_SALUTATION = regex(
+    r"(?:Dear|Hi|Hello|Liebe[rs]?|Sehr geehrte[rs]?|Hallo|Chère?|Estimad[oa]) [^\n.!?]{1,40},$"
+)
 _CAPTION = regex(r"[^ \ta-zß-ÿ][^\n]{0,77}[^\s.!?,:;…。！？：`]$")
+_TIMED = regex(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
 _FORMAL = regex(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
 """Signs that a line is no sentence: an address, a time, brackets around it, or only marks."""
-_TREE = regex(r"(?P<key>[a-z_][\w-]*):$")
-"""A YAML key alone on its line."""
-_DEEPER = ("  ", "- ")
-"""How a line below a YAML key begins."""
+_ENDED = regex(r".*[.!?:…。！？：][\"”»]?$")
+_TREE, _DEEPER = regex(r"(?P<key>[a-z_][\w-]*):$"), regex(r"  |- ")
+"""A YAML key alone on its line, and the beginning of a line below the key."""
+_PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
 """A paragraph that is a single question."""
 LONG_COMMENT = 6
 """A line with at least this many words after a single `#` is a comment, not a heading."""
-LONGEST_LABEL = 200
-"""How many characters of a line are read for a label, or for what announces a text."""
+LONGEST_MARKER = 200
+"""How many characters of an announcing line are read. Of a longer line, only the end is read."""
 LONGEST_HEAD = 12
 """How many lines of a header are read."""
 MOST_WORDS, FEW_WORDS = 8, 4
@@ -179,14 +187,15 @@ def block(lines: Rows, number: int) -> Pasted | None:
     """Return the pasted block that begins in the line, or below it if the line announces one."""
     line = lines[number].rstrip()
     if _DIFF.match(line):
-        return Pasted(0, _while(lines, number, _DIFF_LINE.match))
+        return Pasted(0, _while(lines, number, _DIFF_LINE))
     if (
         _TO_THE_END.match(line.lstrip())
         or _is_marker(lines, number, line)
+        or _is_letter(lines, number, line)
         or (_opens(lines, number) and _is_headed(lines, number, line))
     ):
         return Pasted(0, len(lines))
-    if _LEAD.match(line.lstrip()) or _is_columns(lines, number, line):
+    if _LEAD.match(line.lstrip()) or _is_code(line) or _is_columns(lines, number, line):
         return Pasted(0, _paragraph(lines, number))
     return (
         _comment(lines, number, line)
@@ -212,25 +221,29 @@ def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
     words, below = found["words"].rstrip(), lines[min(number + 1, len(lines) - 1)]
     is_long = words.endswith((".", "!")) or len(words.split()) >= LONG_COMMENT
     is_comment = is_long or (
-        number + 1 < len(lines) and bool(_COMMENT.match(below) or _LEAD.match(below.lstrip()))
+        number + 1 < len(lines) and bool(_COMMENT.match(below) or _is_code(below))
     )
     return Pasted(0, number + 1) if is_comment else None
 
 
+def _is_code(line: str) -> bool:
+    return bool(_CODE.match(line.strip()))
+
+
 def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
     """Return the text that the line announces by a final colon or a word such as `below`."""
-    tail = line[-LONGEST_LABEL:]
+    tail = line[-LONGEST_MARKER:]
     announces = _ANNOUNCES.match(tail)
     found = announces or _POINTS_ON.search(tail)
-    if found is None or ITEM.match(line) or (below := _next(lines, number)) == len(lines):
+    if found is None or _ITEM.match(line) or (below := _next(lines, number)) == len(lines):
         return None
     said = _words(found["said"])
     if announces is None:
         points = _POINTS.intersection(said) and MATERIAL.intersection(said)
         return Pasted(len(line), len(lines)) if points else None
-    if lines.is_marked(below) or lines[below].startswith(("    ", "\t")):  # code ends by itself
+    if _ALONE.match(lines[below]) or lines.is_marked(below):
         return None
-    is_own = ITEM.match(lines[below]) or _WISHES.intersection(said) or number > lines.heading
+    is_own = _ITEM.match(lines[below]) or _WISHES.intersection(said) or number > lines.heading
     if is_own and not _hands_over(said, found["said"]):
         return None
     start = found.start("said")  # the sentences before the announcement are the user's own
@@ -259,7 +272,7 @@ def _run(lines: Rows, number: int, line: str) -> Pasted | None:
         return None
     if _HEADS.intersection(labels) or _ADDRESSED.search(line):
         return Pasted(0, len(lines))
-    is_data = set(" /\"'").isdisjoint("".join(labels)) and line.lstrip(" \t-")[:1].islower()
+    is_data = all(_NAME.fullmatch(label) for label in labels) and line.lstrip(" \t-")[:1].islower()
     is_data = is_data or lines[number].find("=") > 0 or len(set(labels)) < len(labels)
     return Pasted(0, _paragraph(lines, number)) if is_data else None
 
@@ -268,7 +281,7 @@ def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
     """Return another person's sentence that follows a label on the same line."""
     found = _LABEL.match(line)
     said = _words(found["label"]) if found else []
-    if found is None or ITEM.match(line) or len(said) > MOST_WORDS:
+    if found is None or _ITEM.match(line) or len(said) > MOST_WORDS:
         return None
     names, rest = set(said[-1:]), found["rest"]
     if names & _HEADS or _ADDRESSED.fullmatch(rest):
@@ -312,7 +325,7 @@ def _picture(line: str, number: int) -> Pasted | None:
 
 def _is_marker(lines: Rows, number: int, line: str) -> bool:
     """Whether the line opens a text: it is a row of marks with a title, or a bare file name."""
-    found = _MARKER.match(line) if len(line) <= LONGEST_LABEL else None
+    found = _MARKER.match(line) if len(line) <= LONGEST_MARKER else None
     if found is None:
         return bool(_TITLE.fullmatch(line)) and number + 1 < len(lines)
     words = _words(found["words"])
@@ -329,6 +342,11 @@ def _is_columns(lines: Rows, number: int, line: str) -> bool:
     return count > is_loose and lines[number + 1].count(found["mark"]) >= count
 
 
+def _is_letter(lines: Rows, number: int, line: str) -> bool:
+    """Whether a letter begins in the line, below the user's words."""
+    return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
+
+
 def _opens(lines: Rows, number: int) -> bool:
     """Whether the line opens a paragraph below the user's words and above the first heading."""
     return 1 < number < lines.heading and not lines[number - 1].strip()
@@ -336,33 +354,43 @@ def _opens(lines: Rows, number: int) -> bool:
 
 def _is_headed(lines: Rows, number: int, line: str) -> bool:
     """Whether the line is a title of the line below, in a form that users do not write."""
+    if _PROMPT.match(line) and lines[_above(lines, number)].rstrip().endswith("?"):
+        return True
     below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
     is_wish = _WISHES.intersection([line.lower(), line.lower().removesuffix("s")])
-    if not below or is_wish or ITEM.match(line):
+    if not below or is_wish or _ITEM.match(line):
         return False
     if found := _TREE.match(line):
-        after = _while(lines, number, lambda row: row.startswith(_DEEPER))
+        after = _while(lines, number, _DEEPER)
         is_more = after < len(lines) and _KEY.match(lines[after])
         is_wish = _WISHES.intersection(_words(found["key"]))
         return after > number + 1 and bool(is_more or not is_wish)
+    if _TIMED.match(line) or _TIMED.match(below):
+        return True
     if _CAPTION.match(line) is None:
         return False
-    return line.isupper() or below[0] == " " or any(map(_FORMAL.search, (line, below)))
+    is_form = line.isupper() or below[0] == " " or any(map(_FORMAL.search, (line, below)))
+    return is_form or (_ENDED.match(below) is not None and not _ITEM.match(below))
 
 
-def _while(lines: Rows, number: int, is_more: Callable[[str], object]) -> int:
-    """Return the number of the first line below for which `is_more` is false."""
-    return next((n for n in range(number + 1, len(lines)) if not is_more(lines[n])), len(lines))
+def _above(lines: Rows, number: int) -> int:
+    """Return the number of the nearest non-empty line above; 0 if there is none."""
+    return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
+
+
+def _while(lines: Rows, number: int, form: re.Pattern[str]) -> int:
+    """Return the number of the first line below that does not match `form`."""
+    return next((n for n in range(number + 1, len(lines)) if not form.match(lines[n])), len(lines))
 
 
 def _paragraph(lines: Rows, number: int) -> int:
     """Return the number of the next empty line."""
-    return _while(lines, number, str.strip)
+    return _while(lines, number, _FULL)
 
 
 def _next(lines: Rows, number: int) -> int:
     """Return the number of the next non-empty line."""
-    return _while(lines, number, lambda line: not line.strip())
+    return _while(lines, number, _EMPTY)
 
 
 def _words(text: str) -> list[str]:

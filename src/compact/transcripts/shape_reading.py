@@ -70,10 +70,6 @@ class FileShape:
     """The path of the results of a row's calls."""
     attached: str = ""
     """The path of texts in a row that the program added to the user's."""
-    repeats: str = ""
-    """A key of a row. Its text repeats what other keys hold."""
-    files: str = ""
-    """The path of a message's files, of which only the names are there."""
     system: str = ""
     """The path of a conversation's system prompt."""
     name_at: str = "title|name"
@@ -231,8 +227,7 @@ def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[st
     if shape.newer:
         rows = _latest(rows, shape, left_out)
     if shape.tree[0]:
-        ids = [None if (own := first_at(row, shape.tree[0])) is None else str(own) for row in rows]
-        parents = [str(first_at(row, shape.tree[1])) for row in rows]
+        ids, parents = ([str(first_at(row, path)) for row in rows] for path in shape.tree[:2])
         branch = branch_of(ids, parents, first_at(chat, shape.tree[2]))
         left_out["message of another branch|messages of other branches"] += len(ids) - len(branch)
         rows = [rows[at] for at in branch]
@@ -300,7 +295,7 @@ class _ShapedChat(ByRole):
             part = {**each, "type": "tool_result"} if isinstance(each, dict) else each
             self._take("user", [part], {}, place, time)
         for each in all_at(whole, self.shape.attached) if self.shape.attached else ():
-            self._take("injected", _attached(each), {}, place, time)
+            self._take("injected", each, {}, place, time)
         self._count_unread(row)
 
     def _merged(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -334,9 +329,6 @@ class _ShapedChat(ByRole):
             return False
         path = own_rule[2] if own_rule and len(own_rule) > 2 else shape.text
         content = _content(whole, path) if path else None
-        if shape.files and (files := objects_in(list(all_at(whole, shape.files)))):
-            listed = content if isinstance(content, list) else [content]
-            content = [*listed, *({**each, "type": "file"} for each in files)]
         self._take(means or role, content, whole, place, time, role=role)
         return True
 
@@ -380,8 +372,7 @@ class _ShapedChat(ByRole):
         all_texts.update(text.strip() for text in self._texts)
         joined = "\n".join(self._texts)
         for key, value in row.items():
-            is_known = key in (self.shape.nested, self.shape.repeats)
-            for text in () if is_known else _texts_in(value):
+            for text in _texts_in(value if key != self.shape.nested else None):
                 stripped = text.strip()
                 if stripped not in all_texts and stripped not in joined:
                     self.left_out[f"text of {key!r}, which no message says|"
@@ -398,14 +389,6 @@ def _content(row: Row, path: str) -> Any:  # noqa: ANN401 - any JSON value
     if len(values) < 2:
         return values[0] if values else None
     return [part for each in values for part in (each if isinstance(each, list) else [each])]
-
-
-def _attached(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a file's text below its name, if the program took the text out of a file."""
-    if not isinstance(value, dict) or "extracted_content" not in value:
-        return value
-    head = f"[attached {value.get('file_name') or 'text'}]"
-    return f"{head}\n{value['extracted_content'] or ''}".rstrip()
 
 
 def _words_of(part: Part) -> Iterator[str]:

@@ -17,6 +17,7 @@ from compact.transcripts import (
     chat_json,
     chatgpt_export,
     claude_code,
+    claude_export,
     codex_cli,
     copilot_cli,
     legacy_session,
@@ -84,6 +85,13 @@ FORMATS: tuple[Format, ...] = (
         chatgpt_export.recognizes,
         chatgpt_export.read,
         titles=chatgpt_export.titles,
+    ),
+    Format(
+        "claude_export",
+        "Claude's export (conversations.json)",
+        claude_export.recognizes,
+        claude_export.read,
+        titles=claude_export.titles,
     ),
     Format(
         "legacy_snapshot",

@@ -53,6 +53,7 @@ from compact.store.sqlite.rows import (
 )
 from compact.store.whole_session import WholeSession, read_whole
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+from compact.text.terms import pieces_of
 
 ATTEMPTS = 3
 """How often to pack a session that changes meanwhile, or whose file another process removes as
@@ -395,17 +396,18 @@ def archived_sessions(
 
 def archived_named(pool: Pool, words: Sequence[str], *, scope: str | None = None) -> list[str]:
     """Return the archived sessions of a scope, or of all, whose title or tags have one of these
-    words, or one that begins so. Words have letters and digits only.
+    words, or one that begins so.
     """
     sql = """
-        SELECT s.id FROM archived a JOIN sessions s ON s.key = a.session
-        WHERE a.folder <> '' AND (?1 IS NULL OR s.scope = ?1) AND (
-            s.title LIKE ?2 OR json_extract(s.metadata, '$.tags') LIKE ?2
-        )
+        SELECT s.id, s.title, json_extract(s.metadata, '$.tags')
+        FROM archived a JOIN sessions s ON s.key = a.session
+        WHERE a.folder <> '' AND (?1 IS NULL OR s.scope = ?1)
     """
     with pool.read() as db:
-        rows = [row for word in words for row in query(db, sql, (text(scope), f"%{word}%"))]
-    return list(dict.fromkeys(text_of(row[0]) for row in rows))
+        rows = query(db, sql, (text(scope),))
+    pieces = ((row[0], pieces_of(" ".join(text_of(x) for x in row[1:] if x))) for row in rows)
+    begins = tuple(words)
+    return [text_of(name) for name, own in pieces if any(x.startswith(begins) for x in own)]
 
 
 def archive_faults(
