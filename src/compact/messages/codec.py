@@ -28,6 +28,8 @@ from compact.messages.messages import (
     made,
 )
 
+ZSTD = b"\x28\xb5\x2f\xfd"
+"""The first bytes of compressed data."""
 _STRICT = (
     orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_DATACLASS

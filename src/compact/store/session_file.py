@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from compact.errors import CompactError, InvalidTranscript
 from compact.messages.changes import Change
 from compact.messages.checkpoints import Checkpoint
-from compact.messages.codec import decode_whole, encode_whole
+from compact.messages.codec import ZSTD, decode_whole, encode_whole
 from compact.messages.formats.known import FORMATS
 from compact.messages.goals import Goal
 from compact.messages.levels import at_level
@@ -48,8 +48,6 @@ REDACTED = "redacted"
 """The metadata key of a session in which secrets were replaced."""
 _MARK = f'"{FORMAT}"'.encode()
 _BOM = b"\xef\xbb\xbf"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-"""The first bytes of a compressed file."""
 LEVEL = 9
 """Compression level of archives. Higher ones take twice the time and save a few percent."""
 _SNIFFED = 200
@@ -164,7 +162,7 @@ def unpacked(data: bytes) -> bytes:
     Raises:
         ValueError: it is compressed, and damaged.
     """
-    if not data.startswith(_ZSTD):
+    if not data.startswith(ZSTD):
         return data
     import zstandard
 

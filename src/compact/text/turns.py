@@ -67,7 +67,7 @@ class Trait(IntFlag):
 
 
 _QUESTION, _OF_SELF, _TIME, _NUMBER, _NAME = (int(sign) for sign in list(Trait)[:5])
-"""The same as plain numbers: adding traits up takes ten times as long."""
+"""The stored traits as plain numbers, since adding members of `Trait` takes ten times as long."""
 
 
 class Noted(NamedTuple):

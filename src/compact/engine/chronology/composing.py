@@ -50,7 +50,7 @@ NOW_FADE, NEAR_FADE = 12, 30
 """The extra weight of the newest texts falls to 1/e after the first number of messages; that of
 newer ones after the second, or a quarter of all if that is more."""
 NEARLY = 1 + 1e-9
-"""A factor for comparisons that are made again exactly."""
+"""Slack for a first, rounded comparison. An exact one follows."""
 FADED = 480
 """From this age on, the weight that the newest texts get in addition is too small to change the
 sum."""
@@ -270,7 +270,7 @@ class Chronology:
         """A heap: from which number on a row is told, and its index; inverted for deeds."""
         rows, count = enumerate(zip(self._weights, self._span, strict=True)), self.counter
         found = [(sized(x, count).told_from / weight, i) for i, (weight, x) in rows if weight]
-        found += [(since, ~i) for i, since in enumerate(self._deeds.sinces())]
+        found += [(since, ~i) for i, since in enumerate(self._deeds.told_from())]
         heapify(found)
         return found
 
@@ -429,7 +429,7 @@ class DeedLines:
         self._bounds: dict[tuple[int, int], tuple[Run, float]] = {}
         self._lines: dict[str, int] = {}
 
-    def sinces(self) -> list[float]:
+    def told_from(self) -> list[float]:
         """Return for each deed the number from which on it would be told alone."""
         fresh = {at: self._fresh(at) for at in dict.fromkeys(self.positions)}
         per = {kind: DEED_WHOLE / by for kind, by in self._counts.items() if by}
@@ -478,11 +478,11 @@ class DeedLines:
         runs = self._work.runs
         first, last = (self._work.forgotten + self._ids[place] for place in (begin, end - 1))
         key = self._counter, first, last, self._kinds
-        if key not in runs:
+        if (run := runs.get(key)) is None:  # another window may clear them meanwhile
             if len(runs) >= MOST_RUNS:
                 runs.clear()
-            runs[key] = _run_of(self.rows[begin:end], self._counter)
-        return runs[key]
+            run = runs[key] = _run_of(self.rows[begin:end], self._counter)
+        return run
 
     def _told(self, parts: Sequence[tuple[DeedKind, str, int, float]]) -> tuple[str, int]:
         """Return the line on parts with kind, words, tokens and weight by age times the number."""

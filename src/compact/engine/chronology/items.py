@@ -88,7 +88,7 @@ class Sized(NamedTuple):
     """Tokens, tokens that must stay, their extra weight, the room from which on the text stays
     whole, and the least room."""
     told_from: float
-    """The least room, also for what must stay."""
+    """The least room in which the text, or only what must stay of it, is told."""
 
     def is_told(self, room: float) -> bool:
         """Whether the text is told in this room."""
@@ -285,14 +285,17 @@ def without_superseded(text: str) -> str:
 
 def sized(item: Item, counter: TokenCounter) -> Sized:
     """Return an item's text as it may be cut. The user's demands stay."""
-    if item.text_cut is None or item.text_cut.text.counter is not counter:
+    row = item.text_cut
+    if row is None or row.text.counter is not counter:
         words, is_persons = squeezed(item.text), item.kind in PERSONS
         text = Cuttable(words, counter, _must_stay) if is_persons else Cuttable(words, counter)
         must, whole = MUST * item.demands**2, WHOLE if is_persons else 1.0
         least, stub = text.least, stub_of(text.tokens)
         sizes = text.tokens, least, must, whole * text.tokens, stub
-        item.text_cut = Sized(text, sizes, min(stub, least / must) if least and must else stub)
-    return item.text_cut
+        item.text_cut = row = Sized(
+            text, sizes, min(stub, least / must) if least and must else stub
+        )
+    return row
 
 
 def probe_of(item: Item) -> tuple[str, frozenset[str]]:

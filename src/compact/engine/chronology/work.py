@@ -150,7 +150,7 @@ class WorkLog:
     _sizes: tuple[TokenCounter | None, list[tuple[int, float]]] = field(
         default_factory=lambda: (None, []), repr=False
     )
-    """What each deed takes, and who counted it."""
+    """Who counted the deeds, and for each its tokens and its least room."""
     runs: dict[tuple[object, int, int, frozenset[Kind]], Run] = field(default_factory=dict)
     """Joined deeds, by counter, first and last deed and kinds, for the next chronologies."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)

@@ -93,9 +93,6 @@ def text_or_none(column: str | bytes | None) -> str | None:
     return None if column is None else text_of(column)
 
 
-_ZSTD = b"\x28\xb5\x2f\xfd"
-
-
 def compressed(value: str) -> str | bytes | None:
     """Like `text`; a long text is compressed."""
     if len(value) < SHORT:
@@ -111,7 +108,7 @@ def expanded(column: str | bytes) -> str:
     Raises:
         Unreadable: it is not text.
     """
-    if not isinstance(column, bytes) or not column.startswith(_ZSTD):
+    if not isinstance(column, bytes) or not column.startswith(codec.ZSTD):
         return text_of(column)
     import zstandard
 
@@ -125,7 +122,7 @@ def expanded_size(column: str | bytes) -> int:
     """Return how many bytes the text of a column has, given at least the column's beginning."""
     import zstandard
 
-    if isinstance(column, bytes) and column.startswith(_ZSTD):
+    if isinstance(column, bytes) and column.startswith(codec.ZSTD):
         return int(zstandard.frame_content_size(column))
     return len(column.encode() if isinstance(column, str) else column)
 
