@@ -48,8 +48,8 @@ def listed(
 
 
 def for_their_tokens(names: Iterable[tuple[float, str]], counter: TokenCounter) -> Iterator[str]:
-    """Yield names in the order of their weight ÷ √tokens. `names` come by falling weight. Tokens are
-    counted only for a name that may come next: each name has at least two.
+    """Yield names in the order of their weight ÷ √tokens. `names` come by falling weight. Tokens
+    are counted only for a name that may come next: each name has at least two.
     """
     heap, rest = list[tuple[float, str]](), iter(names)
     following = next(rest, None)
