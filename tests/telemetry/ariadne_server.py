@@ -1,4 +1,6 @@
-"""A server that takes and refuses what Ariadne's takes and refuses, as was found by asking it."""
+"""A server that takes and refuses what Ariadne's takes and refuses: its table of statuses, found by
+asking the real one, is in `test_ariadne.py`.
+"""
 
 import json
 import re

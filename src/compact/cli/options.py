@@ -99,7 +99,9 @@ Json = Annotated[bool, flag("--json", "Print JSON instead, for machines.")]
 Most = Annotated[int, number_option("How many to show.", count)]
 Store = Annotated[
     str | None,
-    text_option("FILE", "The file of the sessions. Default: `store`, else .compact/sessions.db."),
+    text_option(
+        "FILE", "The sessions' file. Default: the setting store, else .compact/sessions.db."
+    ),
 ]
 Keep = Annotated[str | None, text_option("TEXT", "What else a summarizing model should keep.")]
 Summarizer = Annotated[
@@ -110,7 +112,7 @@ Tokenizer = Annotated[
     str | None,
     text_option(
         "NAME",
-        "o200k or cl100k (exact), claude or chars (estimates). Default: the session's or model's.",
+        "o200k or cl100k (exact), claude or chars (estimates). Default: the session's, the model's or the format's.",
     ),
 ]
 Out = Annotated[
@@ -145,7 +147,10 @@ class CountOptions(SettingsOptions):
 
     model: Annotated[
         str | None,
-        text_option("KEY", "The model to fit for, such as gpt-4o. Default: the settings'."),
+        text_option(
+            "KEY",
+            "The model to fit for, such as gpt-4o: its window and tokenizer. Default: the settings'.",
+        ),
     ] = None
     tokenizer: Tokenizer = None
 

@@ -39,7 +39,7 @@ def moved(owner: object, name: str) -> object:
         AttributeError: there was no such name.
     """
     if name not in METHODS:
-        raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
-    text = f"{type(owner).__name__}.{name} is now {METHODS[name]}"
+        return object.__getattribute__(owner, name)  # says what is wrong, also in a property
+    text = f"{type(owner).__name__}.{name} is now {METHODS[name]}; the old name goes with 0.3"
     warnings.warn(text, MovedName, stacklevel=3)
     return attrgetter(METHODS[name])(owner)

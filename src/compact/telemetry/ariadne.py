@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from socket import SHUT_RDWR
-from threading import Timer
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -107,24 +105,24 @@ class AriadneExporter:
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> int:
         """Return the answer's status code; 0 if no answer came in time."""
+        # This uses sockets, since `http.client` applies its time-out to each read separately: a
+        # server that sends a byte now and then would block it for ever.
+        until = time.monotonic() + REQUEST_SECONDS
         place = self._place
-        kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
-        connection = kind(place.hostname or "", place.port, timeout=REQUEST_SECONDS)
-        # The connection's own time-out begins anew with each read, so a server that sends a byte
-        # now and then would hold a request for ever. urllib3 and requests count the same way.
-        timer = Timer(REQUEST_SECONDS, _end, (connection,))
-        timer.daemon = True
-        timer.start()
+        lines = (
+            f"{method} {place.path}{path} HTTP/1.1",
+            f"Host: {place.netloc.rpartition('@')[2]}",
+            "Connection: close",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+        )
+        head = "\r\n".join((*lines, "", "")).encode()
         try:
-            connection.request(
-                method, place.path + path, body, {"Content-Type": "application/json"}
-            )
-            return connection.getresponse().status
-        except (OSError, HTTPException, ValueError):
+            with _connected(place, until) as connection:
+                connection.sendall(head + body)
+                return _status_of(connection, until)
+        except (OSError, ValueError):
             return 0
-        finally:
-            timer.cancel()
-            connection.close()
 
 
 class _Chunk:
@@ -235,6 +233,46 @@ def _place(url: str) -> SplitResult:
     return urlsplit(url.rstrip("/").removesuffix("/ingest").rstrip("/"))
 
 
-def _end(connection: HTTPConnection) -> None:
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(SHUT_RDWR)
+def _connected(place: SplitResult, until: float) -> socket.socket:
+    port = place.port or (443 if place.scheme == "https" else 80)
+    connection = socket.create_connection((place.hostname or "", port), timeout=_left(until))
+    if place.scheme == "http":
+        return connection
+    try:
+        context = ssl.create_default_context()
+        connection.settimeout(_left(until))
+        return context.wrap_socket(connection, server_hostname=place.hostname)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _status_of(connection: socket.socket, until: float) -> int:
+    """Return the status code in the first line of the answer.
+
+    Raises:
+        OSError, ValueError: no status code came in time.
+    """
+    head = b""
+    while b"\n" not in head and len(head) < CHUNK_BYTES:
+        connection.settimeout(_left(until))
+        received = connection.recv(CHUNK_BYTES)
+        if not received:
+            break
+        head += received
+    protocol, status, *_ = head.split(maxsplit=2)
+    if not protocol.startswith(b"HTTP/"):
+        raise ValueError(protocol)
+    return int(status)
+
+
+def _left(until: float) -> float:
+    """Return how many seconds are left.
+
+    Raises:
+        TimeoutError: no time is left.
+    """
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left

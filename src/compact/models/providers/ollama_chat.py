@@ -78,6 +78,8 @@ class OllamaServer(VendorServer):
         async with aclosing(lines):
             async for line in lines:
                 yield line
+                if line.get("done"):  # not every proxy ends the stream behind it
+                    return
 
     def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
         self.refused_tools = self.refused_tools or _NO_TOOLS in str(refusal)
