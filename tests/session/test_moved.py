@@ -36,7 +36,7 @@ def test_an_error_within_a_property_is_told_as_it_is() -> None:
             return str(self.nothing)  # type: ignore[attr-defined]
 
     with Mine() as ctx, pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        ctx.mine  # noqa: B018
+        ctx.mine  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_name_that_never_was_is_an_error() -> None:

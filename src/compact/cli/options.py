@@ -112,7 +112,7 @@ Tokenizer = Annotated[
     str | None,
     text_option(
         "NAME",
-        "o200k or cl100k (exact), claude or chars (estimates). Default: the session's, the model's or the format's.",
+        "o200k, cl100k (exact), claude, chars (estimates). Default: the session's or format's.",
     ),
 ]
 Out = Annotated[
@@ -149,7 +149,7 @@ class CountOptions(SettingsOptions):
         str | None,
         text_option(
             "KEY",
-            "The model to fit for, such as gpt-4o: its window and tokenizer. Default: the settings'.",
+            "The model whose window and tokenizer count, such as gpt-4o. Default: the settings'.",
         ),
     ] = None
     tokenizer: Tokenizer = None
