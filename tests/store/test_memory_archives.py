@@ -160,6 +160,34 @@ def test_an_archive_of_schema_3_that_is_away_is_taken_in_later(tmp_path: Path) -
         assert store.integrity_check() == []
 
 
+def test_a_fork_that_an_archive_of_schema_3_does_not_know_stops_no_opening(tmp_path: Path) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    home, away = tmp_path / "old" / "chat-archive", tmp_path / "away"
+    home.rename(away)
+    with SQLiteManager(tmp_path / "old" / "chat.db") as store:
+        made_now = store.fork("a", store.branch("a").messages).id
+        store.append(made_now, [entry("gone on")])
+    away.rename(home)
+    with SQLiteManager(tmp_path / "old" / "chat.db") as store:
+        said = json.loads((OLD / "said.json").read_text())["a"][0]
+        assert [_plain(each) for each in store.read(made_now, 0, 10**9)][:-1] == said
+        assert texts(store.read(made_now, -1, 10**9)) == ["gone on"]
+        assert store.integrity_check() == []
+
+
+@pytest.mark.parametrize("data", [b"", b'{"schema":"compact/originals"', b'{"branches": [{}]}'])
+def test_a_wrong_archive_of_schema_3_stops_no_opening(tmp_path: Path, data: bytes) -> None:
+    """Even if its checksum is right."""
+    shutil.copytree(OLD, tmp_path / "old")
+    file = tmp_path / "old" / "chat.db"
+    next((tmp_path / "old").rglob("chat-archive/*/*/a-*.zst")).write_bytes(data)
+    with apsw.Connection(str(file)) as db:
+        db.execute("UPDATE archived SET originals = ?", (sha256(data).digest(),))
+    with SQLiteManager(file) as store:
+        assert any("archive" in line for line in store.integrity_check())
+        assert store.read("kept", 0, 9)
+
+
 # --- reading and going on -------------------------------------------------------------------------
 
 

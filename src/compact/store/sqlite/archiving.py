@@ -288,17 +288,16 @@ def discard_due(pool: Pool) -> None:
 
 def take_in_old(pool: Pool) -> None:
     """Give messages in archives of schema 3 their rows and words. The files stay as they are. One
-    that cannot be read now is taken in at a later opening.
+    that cannot be read now is taken in at a later opening. No file stops the opening, whatever it
+    holds: the check of archives reports it.
     """
+    if pool.read_only:
+        return
     with pool.read() as db:
-        sql = "SELECT count(*) FROM archived WHERE folder <> '' AND name NOT GLOB '*.zst'"
-        if pool.read_only or not query(db, sql)[0][0]:
-            return
-        old = [each.place for each in originals.moved(db).values()]
+        old = originals.not_taken_in(db)
     for place in old:
-        if place.folder and not place.name.endswith(".zst"):
-            with suppress(StoreFailed):
-                _take_in(pool, place)
+        with suppress(Exception):
+            _take_in(pool, place)
 
 
 def _take_in(pool: Pool, old: Place) -> None:
@@ -312,6 +311,8 @@ def _take_in(pool: Pool, old: Place) -> None:
         db.execute(sql, (text(place.name), place.session))
         own = originals.branches(db, place.session)
         for key, name in own:
+            if name not in rows:  # it was made while the archive was away
+                continue
             end = branch_lineage.tail(db, name)
             fill(db, key, rows[name])
             if branch_lineage.tail(db, name) != end:

@@ -189,6 +189,12 @@ def of_key(db: apsw.Connection, session: int) -> Place | None:
     return place_of(first(db, f"{_PLACE} WHERE a.session = ?", (session,)))
 
 
+def not_taken_in(db: apsw.Connection) -> list[Place]:
+    """Return archives of schema 3 that no opening could read yet."""
+    rows = query(db, f"{_PLACE} WHERE a.folder <> '' AND a.name NOT GLOB '*.zst'")
+    return [place for row in rows if (place := place_of(row)) is not None]
+
+
 def place_of(row: Row | None) -> Place | None:
     """Return the place of a row."""
     if row is None:
