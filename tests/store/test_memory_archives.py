@@ -562,6 +562,23 @@ def test_a_repaired_store_still_has_its_archives(tmp_path: Path, home: Path) -> 
         assert store.integrity_check() == []
 
 
+def unreadable(path: Path) -> None:
+    """Make reading a file fail, as a disk or a bucket out of reach does."""
+    path.unlink()
+    path.mkdir()
+
+
+def test_a_check_goes_on_after_an_archive_that_cannot_be_read(tmp_path: Path, home: Path) -> None:
+    with made(tmp_path / "chat.db", "a", "b") as store:
+        archive(store, home, "a")
+        store.db.execute("UPDATE messages SET content = 'other' WHERE content IS NOT NULL")
+    unreadable(files(home)[0])
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        lines = store.integrity_check()
+    assert any(line.startswith("branch 'b'") for line in lines), "it is checked"
+    assert len([line for line in lines if "cannot be verified" in line]) == 1
+
+
 def test_no_session_is_no_archive(tmp_path: Path) -> None:
     with SQLiteManager(tmp_path / "chat.db") as store:
         with pytest.raises(NotFound):
