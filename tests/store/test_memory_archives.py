@@ -579,6 +579,24 @@ def test_a_check_goes_on_after_an_archive_that_cannot_be_read(tmp_path: Path, ho
     assert len([line for line in lines if "cannot be verified" in line]) == 1
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_repair_needs_no_archive(tmp_path: Path, home: Path, is_lost: bool) -> None:
+    """Even where a row of the archived session is lost."""
+    with made(tmp_path / "chat.db", "a", "b") as store:
+        before, messages = told(store, "b"), told(store, "a")[1:6]
+        archive(store, home, "a")
+        if is_lost:
+            store.db.execute("DELETE FROM sessions WHERE id = 'a'")
+    data = files(home)[0].read_bytes()
+    unreadable(path := files(home)[0])
+    assert repair(tmp_path / "chat.db").kept_as
+    path.rmdir()
+    path.write_bytes(data)
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        assert told(store, "b")[2] == before[2]
+        assert told(store, "a")[1:6] == messages
+
+
 def test_no_session_is_no_archive(tmp_path: Path) -> None:
     with SQLiteManager(tmp_path / "chat.db") as store:
         with pytest.raises(NotFound):

@@ -47,7 +47,7 @@ _OF_BRANCH = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """Messages of one branch, or packed rows of one session."""
 _PACKED = f"SELECT data FROM packed WHERE {_OF_BRANCH} ORDER BY key"
 _PLACE = "SELECT a.session, a.folder, a.name, a.originals FROM archived a"
-_BROKEN = (ValueError, LookupError, TypeError, AttributeError)
+BROKEN = (ValueError, LookupError, TypeError, AttributeError)
 """What reading a file raises that is not a session's."""
 
 
@@ -75,12 +75,16 @@ class Moved(NamedTuple):
     bytes: int
 
 
-class OriginalsMissing(StoreDamaged):
-    """A file of originals is missing, or is not what was written."""
+class OriginalsUnread(StoreFailed):
+    """A file of originals cannot be read now, or not with this key."""
 
     def __init__(self, place: Place, reason: str) -> None:
         super().__init__(reason)
         self.place = place
+
+
+class OriginalsMissing(OriginalsUnread, StoreDamaged):
+    """A file of originals is missing, or is not what was written."""
 
 
 class Originals:
@@ -111,7 +115,7 @@ class Originals:
             fork, rows = self.rows(db, place)[text_of(named[0][0])]
             cell = rows[position_in(key) - fork]
             return cell["content"] if is_content else dump(cell["payload"])
-        except _BROKEN as error:
+        except BROKEN as error:
             raise OriginalsMissing(
                 place, f"the archive {place.name} does not hold what it should: {error!r}"
             ) from error
@@ -121,7 +125,7 @@ class Originals:
 
         Raises:
             OriginalsMissing: the file is missing or altered.
-            StoreFailed: the file cannot be read now, or not with this key.
+            OriginalsUnread: the file cannot be read now, or not with this key.
         """
         with self._lock:
             known = self._known.pop(place.sum, None)
@@ -129,7 +133,7 @@ class Originals:
             data = self.data(db, place)
             try:
                 known = len(data), rows_in(data)
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise OriginalsMissing(
                     place, f"the archive {place.name} cannot be read: {error}"
                 ) from error
@@ -147,7 +151,10 @@ class Originals:
             if folder.sum_of(data) != place.sum:
                 raise OriginalsMissing(place, "packed originals are not what was stored")
             return data
-        blobs = self._places.at(place.folder)
+        try:
+            blobs = self._places.at(place.folder)
+        except StoreFailed as error:
+            raise OriginalsUnread(place, str(error)) from error
         try:
             return folder.read(blobs, place.name, place.sum)
         except FileNotFoundError as error:
@@ -158,6 +165,8 @@ class Originals:
             ) from error
         except StoreDamaged as error:
             raise OriginalsMissing(place, str(error)) from error
+        except StoreFailed as error:
+            raise OriginalsUnread(place, str(error)) from error
 
     def faults(self, db: apsw.Connection, place: Place) -> list[str]:
         """Return defects of a file."""

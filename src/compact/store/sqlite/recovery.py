@@ -10,14 +10,14 @@ from datetime import datetime
 
 import apsw
 
-from compact.errors import CompactError, StoreFailed
+from compact.errors import CompactError
 from compact.messages import chain, clock_and_ids
 from compact.messages.messages import Message, MessageMetadata
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Entry
 from compact.store.sqlite import archiving, checking, messages, originals, records
 from compact.store.sqlite.branch_lineage import Tail
-from compact.store.sqlite.originals import Originals
+from compact.store.sqlite.originals import BROKEN, Originals, OriginalsUnread
 from compact.store.sqlite.rows import (
     BITS,
     LAST,
@@ -144,7 +144,9 @@ def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
 def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
     """Return the branch that a branch's first message continues, by hash, and its session."""
     sql = f"SELECT {checking.LINKED} FROM messages WHERE key = ?"
-    row = query(db, sql, (key,))[0]
+    row = _readable(db, sql, key)
+    if row is None:
+        return None
     sql = f"""
         SELECT b.key, b.session, m.chain_hash FROM branches b
         JOIN messages m ON m.key = (b.key << {BITS}) + ? ORDER BY b.key
@@ -152,6 +154,13 @@ def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
     for branch, session, before in query(db, sql, (position_in(key) - 1,)):
         if checking.linked(before, row) == row[-1]:
             return branch, session
+    return None
+
+
+def _readable(db: apsw.Connection, sql: str, *keys: int) -> Row | None:
+    """Return the first row of a query; None where its text is in a file that cannot be read."""
+    with suppress(OriginalsUnread):
+        return first(db, sql, keys)
     return None
 
 
@@ -164,7 +173,7 @@ def _make_sessions(db: apsw.Connection, hints: Hints) -> list[str]:
         scope = hints.scopes.get(key, SCOPE)
         low, now = branch << BITS, clock_and_ids.now().isoformat()
         sql = f"SELECT {checking.LINKED} FROM messages WHERE key BETWEEN ? AND ? LIMIT 1"
-        row = first(db, sql, (low, low | LAST))
+        row = _readable(db, sql, low, low | LAST)
         entry = None if row is None else _entry(row)
         wire = entry.message.wire_format if entry else None
         db.execute(
@@ -221,7 +230,7 @@ def _archived(db: apsw.Connection, row: Row, files: Originals) -> SavedBranch | 
         return None
     db.execute("UPDATE branches SET indexed = fork WHERE key = ?", (key,))
     db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (key,))
-    with suppress(StoreFailed, LookupError):
+    with suppress(OriginalsUnread, *BROKEN):
         archiving.fill(db, key, files.rows(db, place)[name])
         if checking.of_branch(db, key):
             return None
