@@ -590,6 +590,10 @@ def test_a_repair_needs_no_archive(tmp_path: Path, home: Path, is_lost: bool) ->
     data = files(home)[0].read_bytes()
     unreadable(path := files(home)[0])
     assert repair(tmp_path / "chat.db").kept_as
+    with MemoryManager(tmp_path / "chat.db") as memory:
+        memory.add_message("c", "user", "marmalade")
+        found = memory.search("marmalade").hits
+        assert [each.session_id for each in found] == ["c"], "it is indexed after what is away"
     path.rmdir()
     path.write_bytes(data)
     with SQLiteManager(tmp_path / "chat.db") as store:
