@@ -24,6 +24,7 @@ from compact.store import session_file
 from compact.store.archives import folder as archive_folder
 from compact.store.blobs import places
 from compact.store.sqlite import originals
+from compact.store.sqlite.recovery import LOST
 from compact.store.sqlite.repair import repair
 from compact.store.whole_session import read_whole
 from tests.store.archiving_sessions import (
@@ -599,6 +600,42 @@ def test_a_repair_needs_no_archive(tmp_path: Path, home: Path, is_lost: bool) ->
     with SQLiteManager(tmp_path / "chat.db") as store:
         assert told(store, "b")[2] == before[2]
         assert told(store, "a")[1:6] == messages
+
+
+def test_a_repair_tells_the_loss_of_packed_texts(tmp_path: Path) -> None:
+    with made(tmp_path / "chat.db", "a", "b") as store:
+        count, other = store.branch("a").messages, told(store, "b")[2]
+        store.pack_sessions(["a", "b"], now=NOW)
+        store.append("a", [entry("gone on")])
+        key = store.db.execute("SELECT key FROM sessions WHERE id = 'a'").get
+        sql = "UPDATE packed SET data = zeroblob(length(data)) WHERE key = (? << 32) + 1"
+        store.db.execute(sql, (key,))
+    told_so = pytest.raises(StoreDamaged, match=r"session 'a'.*--repair")
+    with SQLiteManager(tmp_path / "chat.db") as store, told_so:
+        store.read("a", 0, 9)
+    report = repair(tmp_path / "chat.db")
+    lost = {each.branch_id: each.missing for each in report.branches}
+    assert (report.is_complete, lost["a"]) == (False, tuple(range(count)))
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        assert store.integrity_check() == []
+        said = texts(store.read("a", 0, 10**9))
+        assert said == [LOST] * count + ["gone on"]
+        assert told(store, "b")[2] == other
+        assert store.moved_sessions() == {"b": False}
+
+
+def test_packed_texts_are_found_again_where_their_record_is_lost(tmp_path: Path) -> None:
+    with made(tmp_path / "chat.db", "a", "b") as store:
+        before = [told(store, name)[2] for name in "ab"]
+        store.pack_sessions(["a", "b"], now=NOW)
+        store.db.execute("DELETE FROM archived")
+    report = repair(tmp_path / "chat.db")
+    assert report.is_complete
+    assert any("session 'a'" in line and "found again" in line for line in report.remarks)
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        assert [told(store, name)[2] for name in "ab"] == before
+        assert store.moved_sessions() == {"a": False, "b": False}
+        assert store.integrity_check() == []
 
 
 def test_no_session_is_no_archive(tmp_path: Path) -> None:

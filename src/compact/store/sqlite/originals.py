@@ -11,6 +11,7 @@ So nobody else asks whether a session is archived.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple, cast
@@ -19,6 +20,7 @@ from weakref import ref
 import apsw
 
 from compact.errors import StoreDamaged, StoreFailed
+from compact.messages import clock_and_ids
 from compact.messages.codec import dump
 from compact.store.archives import folder
 from compact.store.blobs.places import ArchivePlaces
@@ -47,6 +49,7 @@ _OF_BRANCH = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """Messages of one branch, or packed rows of one session."""
 _PACKED = f"SELECT data FROM packed WHERE {_OF_BRANCH} ORDER BY key"
 _PLACE = "SELECT a.session, a.folder, a.name, a.originals FROM archived a"
+_ALTERED = "packed originals are not what was stored"
 BROKEN = (ValueError, LookupError, TypeError, AttributeError)
 """What reading a file raises that is not a session's."""
 
@@ -147,9 +150,15 @@ class Originals:
     def data(self, db: apsw.Connection, place: Place) -> bytes:
         """Return a file's bytes. Raises the errors of `rows`."""
         if not place.folder:
-            data = b"".join(row[0] for row in query(db, _PACKED, (place.session,)))
+            data = _packed(db, place.session)
             if folder.sum_of(data) != place.sum:
-                raise OriginalsMissing(place, "packed originals are not what was stored")
+                named = query(db, "SELECT id FROM sessions WHERE key = ?", (place.session,))
+                name = text_of(named[0][0]) if named else ""
+                raise OriginalsMissing(
+                    place,
+                    f"session {name!r}: {_ALTERED}. Everything else that can be read is saved by "
+                    "`compactctl doctor --repair`",
+                )
             return data
         try:
             blobs = self._places.at(place.folder)
@@ -174,7 +183,7 @@ class Originals:
             self.data(db, place)
         except StoreFailed as error:
             if isinstance(error, StoreDamaged):
-                return [str(error)]
+                return [str(error) if place.folder else _ALTERED]
             return [f"{place.name} cannot be verified: {error}"]
         return []
 
@@ -261,7 +270,11 @@ def counts(db: apsw.Connection, session: int) -> tuple[int, int, int]:
 
 def packed_bytes(db: apsw.Connection, session: int) -> int:
     """Return how many bytes a session's packed originals take in the database."""
-    return sum(len(row[0]) for row in query(db, _PACKED, (session,)))
+    return len(_packed(db, session))
+
+
+def _packed(db: apsw.Connection, session: int) -> bytes:
+    return b"".join(row[0] for row in query(db, _PACKED, (session,)))
 
 
 def holds(db: apsw.Connection, session: int, rows: OwnRows) -> bool:
@@ -291,22 +304,20 @@ def take_out(db: apsw.Connection, kept: Moved, data: bytes) -> None:
         parts = (data[start : start + PART] for start in range(0, len(data), PART))
         sql = "INSERT INTO packed VALUES (?, ?)"
         db.executemany(sql, ((place.session << BITS | n, part) for n, part in enumerate(parts)))
-    db.execute(
-        "INSERT INTO archived (session, folder, name, originals, archived_at, messages, tokens, "
-        "bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            place.session,
-            text(place.folder),
-            text(place.name),
-            place.sum,
-            kept.at.isoformat(),
-            *kept[2:],
-        ),
-    )
+    _record(db, kept)
     sql = f"UPDATE messages SET payload = x'', content = NULL WHERE {_OF_BRANCH} AND NOT {MOVED}"
     for key, _ in branches(db, place.session):
         db.execute(sql, (key,))
     done(db, _chore(place))
+
+
+def _record(db: apsw.Connection, kept: Moved) -> None:
+    session, at, name, originals = kept.place
+    db.execute(
+        "INSERT INTO archived (session, folder, name, originals, archived_at, messages, tokens, "
+        "bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (session, text(at), text(name), originals, kept.at.isoformat(), *kept[2:]),
+    )
 
 
 def put_back(db: apsw.Connection, place: Place) -> None:
@@ -387,14 +398,38 @@ WRONG: tuple[tuple[str, str], ...] = (
 """Rows that should not exist, and the sentence that reports them."""
 
 
+def find_packed(db: apsw.Connection) -> list[str]:
+    """Record packed originals whose record is lost, by the session's key; returns sentences about
+    them.
+    """
+    remarks = []
+    sql = f"""
+        SELECT key, id FROM sessions WHERE key IN (SELECT key >> {BITS} FROM packed)
+        AND key NOT IN (SELECT session FROM archived)
+    """
+    for session, name in query(db, sql):
+        data = _packed(db, session)
+        with suppress(*BROKEN):
+            if rows_in(data).keys() & {branch for _, branch in branches(db, session)}:
+                place = Place(session, "", "", folder.sum_of(data))
+                said, tokens, _ = counts(db, session)
+                _record(db, Moved(place, clock_and_ids.now(), said, tokens, len(data)))
+                remarks.append(
+                    f"session {text_of(name)!r}: where its texts are was lost, and found again"
+                )
+    return remarks
+
+
 def tidy(db: apsw.Connection) -> list[str]:
     """Delete archive records whose session is lost; returns sentences about them. The files stay,
     because they hold the messages.
     """
     sql = "DELETE FROM archived WHERE session NOT IN (SELECT key FROM sessions) RETURNING name"
-    lost: list[Any] = [text_of(row[0]) for row in query(db, sql)]
+    lost = [text_of(row[0]) for row in query(db, sql)]
     db.execute(f"DELETE FROM packed WHERE key >> {BITS} NOT IN (SELECT session FROM archived)")
     return [
         f"the session of the archive {name} is lost; its files were left as they are"
+        if name
+        else "a session is lost; its packed originals were left out"
         for name in lost
     ]
