@@ -151,14 +151,31 @@ def test_an_archive_of_schema_3_that_is_away_is_taken_in_later(tmp_path: Path) -
     with SQLiteManager(tmp_path / "old" / "chat.db") as store:
         count = store.branch("a").messages
         assert len(store.archived_sessions()) == 2
-        with pytest.raises(StoreFailed):
-            store.read("a", 0, 10**9)
+        for ask in (lambda: store.read("a", 0, 9), lambda: store.fork("a", 1)):
+            with pytest.raises(
+                StoreDamaged, match=r"chat-archive/.*\.originals\.zst.* put it back"
+            ):
+                ask()
+        assert all(".originals.zst is missing" in line for line in store.integrity_check())
         assert store.search("kept", "roof", most=3)
         store.append("a", [entry("and more")])
     away.rename(tmp_path / "old" / "chat-archive")
     with SQLiteManager(tmp_path / "old" / "chat.db") as store:
         assert len(store.read("a", 0, 10**9)) == count + 1
         assert store.integrity_check() == []
+
+
+def test_an_archive_of_schema_3_that_is_back_is_restored_at_once(tmp_path: Path) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    home, away = tmp_path / "old" / "chat-archive", tmp_path / "away"
+    home.rename(away)
+    with SQLiteManager(tmp_path / "old" / "chat.db") as store:
+        with pytest.raises(StoreDamaged, match="put it back"):
+            store.restore_session("a")
+        away.rename(home)
+        store.restore_session("a")
+        said = json.loads((OLD / "said.json").read_text())["a"][0]
+        assert [_plain(each) for each in store.read("a", 0, 10**9)] == said
 
 
 def test_a_fork_that_an_archive_of_schema_3_does_not_know_stops_no_opening(tmp_path: Path) -> None:

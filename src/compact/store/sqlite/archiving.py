@@ -247,6 +247,7 @@ def restore_session(pool: Pool, session_id: str) -> None:
         NotFound: no such session.
         StoreDamaged: the archive is missing or altered; it stays as it is.
     """
+    take_in_old(pool)  # one of schema 3 may be back
     while True:
         with pool.read() as db:  # so that no writer waits for a network
             key = records.key_of(db, session_id)
@@ -301,7 +302,7 @@ def take_in_old(pool: Pool) -> None:
 
 
 def _take_in(pool: Pool, old: Place) -> None:
-    place = old._replace(name=old.name + folder.OLD_ENDING)
+    place = old._replace(name=old.file)
     with pool.read() as db:
         rows = pool.originals.rows(db, place)
     with pool.write() as db:

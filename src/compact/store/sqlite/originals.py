@@ -40,6 +40,7 @@ from compact.store.sqlite.rows import (
     text_of,
 )
 
+_ENDING = ".zst"
 MOST_BYTES = 8 << 20
 """How many bytes of files to keep unpacked for readers, at least one file. Unpacked, they take
 about ten times as much."""
@@ -66,6 +67,16 @@ class Place(NamedTuple):
     """The file's name. Of an archive of schema 3 that was not read yet, without its ending."""
     sum: bytes
     """SHA-256 of the file."""
+
+    @property
+    def is_taken_in(self) -> bool:
+        """Whether the session's messages have rows: of an archive of schema 3, once it was read."""
+        return not self.folder or self.name.endswith(_ENDING)
+
+    @property
+    def file(self) -> str:
+        """The file's name with its ending."""
+        return self.name if self.is_taken_in else self.name + folder.OLD_ENDING
 
 
 class Moved(NamedTuple):
@@ -164,12 +175,13 @@ class Originals:
             blobs = self._places.at(place.folder)
         except StoreFailed as error:
             raise OriginalsUnread(place, str(error)) from error
+        name = place.file
         try:
-            return folder.read(blobs, place.name, place.sum)
+            return folder.read(blobs, name, place.sum)
         except FileNotFoundError as error:
             raise OriginalsMissing(
                 place,
-                f"the archive {blobs.address(place.name)} is missing: put it back, and its "
+                f"the archive {blobs.address(name)} is missing: put it back, and its "
                 "session can be read again",
             ) from error
         except StoreDamaged as error:
@@ -209,8 +221,24 @@ def of_key(db: apsw.Connection, session: int) -> Place | None:
 
 def not_taken_in(db: apsw.Connection) -> list[Place]:
     """Return archives of schema 3 that no opening could read yet."""
-    rows = query(db, f"{_PLACE} WHERE a.folder <> '' AND a.name NOT GLOB '*.zst'")
-    return [place for row in rows if (place := place_of(row)) is not None]
+    places = map(place_of, query(db, f"{_PLACE} WHERE a.folder <> ''"))
+    return [place for place in places if place is not None and not place.is_taken_in]
+
+
+def check_rows(db: apsw.Connection, branch: int) -> None:
+    """Check that a branch's messages have rows, by the branch's key.
+
+    Raises:
+        OriginalsMissing: its archive is of schema 3, and no opening could read it yet.
+    """
+    sql = f"{_PLACE} JOIN branches b USING (session) WHERE b.key = ?"
+    place = place_of(first(db, sql, (branch,)))
+    if place is not None and not place.is_taken_in:
+        raise OriginalsMissing(
+            place,
+            f"the archive {place.folder}/{place.file} was missing or could not be read when the "
+            "store was opened: put it back, and open the store again",
+        )
 
 
 def place_of(row: Row | None) -> Place | None:

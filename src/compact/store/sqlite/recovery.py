@@ -255,7 +255,9 @@ def _archived(db: apsw.Connection, row: Row, files: Originals) -> SavedBranch | 
 
 def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
     key, name, parent, fork, link, session, created_at = row
-    tokens, now = checking.before_fork(db, text_or_none(parent), fork) or (0, chain.START)
+    tokens, now = 0, chain.START
+    with suppress(OriginalsUnread):
+        tokens, now = checking.before_fork(db, text_or_none(parent), fork) or (tokens, now)
     sql = "UPDATE branches SET fork_tokens = ?, fork_hash = ?, indexed = fork WHERE key = ?"
     db.execute(sql, (tokens, now, key))
     branch = _Branch(db, Tail(key, fork, tokens, now), time_of(created_at))
