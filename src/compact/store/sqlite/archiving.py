@@ -247,7 +247,11 @@ def restore_session(pool: Pool, session_id: str) -> None:
         NotFound: no such session.
         StoreDamaged: the archive is missing or altered; it stays as it is.
     """
-    take_in_old(pool)  # one of schema 3 may be back
+    with pool.read() as db:
+        old = originals.of_session(db, session_id)
+    if old is not None and not old.is_taken_in:
+        with suppress(Exception):  # reading it says why
+            _take_in(pool, old)
     while True:
         with pool.read() as db:  # so that no writer waits for a network
             key = records.key_of(db, session_id)

@@ -221,8 +221,8 @@ def of_key(db: apsw.Connection, session: int) -> Place | None:
 
 def not_taken_in(db: apsw.Connection) -> list[Place]:
     """Return archives of schema 3 that no opening could read yet."""
-    places = map(place_of, query(db, f"{_PLACE} WHERE a.folder <> ''"))
-    return [place for place in places if place is not None and not place.is_taken_in]
+    rows = query(db, f"{_PLACE} WHERE a.folder <> '' AND a.name NOT GLOB '*{_ENDING}'")
+    return [place for row in rows if (place := place_of(row)) is not None]
 
 
 def check_rows(db: apsw.Connection, branch: int) -> None:
