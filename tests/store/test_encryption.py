@@ -96,6 +96,22 @@ def test_without_its_key_an_archive_is_not_read_and_stays(
         assert told(store, "a") == said
 
 
+@pytest.mark.parametrize("secret", [SECRET, OTHER])
+def test_a_plain_database_with_sealed_archives_is_repaired(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    with sealing_store(chat, monkeypatch, SECRET) as store:
+        said = told(store, "a")
+        archive(store, chat.with_name("chat-archive"), "a")
+        store.db.execute("UPDATE branches SET fork_tokens = 7 WHERE key = 1")
+    monkeypatch.setenv(sealing.VARIABLE, secret)
+    assert repair(chat).kept_as
+    assert chat.read_bytes().startswith(b"SQLite format 3")
+    monkeypatch.setenv(sealing.VARIABLE, SECRET)
+    with SQLiteManager(chat) as store:
+        assert told(store, "a") == said
+
+
 @pytest.mark.parametrize("secret", [None, OTHER])
 def test_what_another_key_has_sealed_is_not_written_over(
     chat: Path, monkeypatch: pytest.MonkeyPatch, secret: str | None, tmp_path: Path

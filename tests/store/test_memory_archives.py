@@ -24,6 +24,7 @@ from compact.store import session_file
 from compact.store.archives import folder as archive_folder
 from compact.store.blobs import places
 from compact.store.sqlite import originals
+from compact.store.sqlite.recovery import LOST
 from compact.store.sqlite.repair import repair
 from compact.store.whole_session import read_whole
 from tests.store.archiving_sessions import (
@@ -150,14 +151,59 @@ def test_an_archive_of_schema_3_that_is_away_is_taken_in_later(tmp_path: Path) -
     with SQLiteManager(tmp_path / "old" / "chat.db") as store:
         count = store.branch("a").messages
         assert len(store.archived_sessions()) == 2
-        with pytest.raises(StoreFailed):
-            store.read("a", 0, 10**9)
+        for ask in (lambda: store.read("a", 0, 9), lambda: store.fork("a", 1)):
+            with pytest.raises(
+                StoreDamaged, match=r"chat-archive/.*\.originals\.zst.* put it back"
+            ):
+                ask()
+        assert all(".originals.zst is missing" in line for line in store.integrity_check())
         assert store.search("kept", "roof", most=3)
         store.append("a", [entry("and more")])
     away.rename(tmp_path / "old" / "chat-archive")
     with SQLiteManager(tmp_path / "old" / "chat.db") as store:
         assert len(store.read("a", 0, 10**9)) == count + 1
         assert store.integrity_check() == []
+
+
+def test_an_archive_of_schema_3_that_is_back_is_restored_at_once(tmp_path: Path) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    home, away = tmp_path / "old" / "chat-archive", tmp_path / "away"
+    home.rename(away)
+    with SQLiteManager(tmp_path / "old" / "chat.db") as store:
+        with pytest.raises(StoreDamaged, match="put it back"):
+            store.restore_session("a")
+        away.rename(home)
+        store.restore_session("a")
+        said = json.loads((OLD / "said.json").read_text())["a"][0]
+        assert [_plain(each) for each in store.read("a", 0, 10**9)] == said
+
+
+def test_a_fork_that_an_archive_of_schema_3_does_not_know_stops_no_opening(tmp_path: Path) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    home, away = tmp_path / "old" / "chat-archive", tmp_path / "away"
+    home.rename(away)
+    with SQLiteManager(tmp_path / "old" / "chat.db") as store:
+        made_now = store.fork("a", store.branch("a").messages).id
+        store.append(made_now, [entry("gone on")])
+    away.rename(home)
+    with SQLiteManager(tmp_path / "old" / "chat.db") as store:
+        said = json.loads((OLD / "said.json").read_text())["a"][0]
+        assert [_plain(each) for each in store.read(made_now, 0, 10**9)][:-1] == said
+        assert texts(store.read(made_now, -1, 10**9)) == ["gone on"]
+        assert store.integrity_check() == []
+
+
+@pytest.mark.parametrize("data", [b"", b'{"schema":"compact/originals"', b'{"branches": [{}]}'])
+def test_a_wrong_archive_of_schema_3_stops_no_opening(tmp_path: Path, data: bytes) -> None:
+    """Even if its checksum is right."""
+    shutil.copytree(OLD, tmp_path / "old")
+    file = tmp_path / "old" / "chat.db"
+    next((tmp_path / "old").rglob("chat-archive/*/*/a-*.zst")).write_bytes(data)
+    with apsw.Connection(str(file)) as db:
+        db.execute("UPDATE archived SET originals = ?", (sha256(data).digest(),))
+    with SQLiteManager(file) as store:
+        assert any("archive" in line for line in store.integrity_check())
+        assert store.read("kept", 0, 9)
 
 
 # --- reading and going on -------------------------------------------------------------------------
@@ -531,6 +577,81 @@ def test_a_repaired_store_still_has_its_archives(tmp_path: Path, home: Path) -> 
     with SQLiteManager(tmp_path / "chat.db") as store:
         assert told(store, "a") == before
         assert [each.session_id for each in store.archived_sessions()] == ["a"]
+        assert store.integrity_check() == []
+
+
+def unreadable(path: Path) -> None:
+    """Make reading a file fail, as a disk or a bucket out of reach does."""
+    path.unlink()
+    path.mkdir()
+
+
+def test_a_check_goes_on_after_an_archive_that_cannot_be_read(tmp_path: Path, home: Path) -> None:
+    with made(tmp_path / "chat.db", "a", "b") as store:
+        archive(store, home, "a")
+        store.db.execute("UPDATE messages SET content = 'other' WHERE content IS NOT NULL")
+    unreadable(files(home)[0])
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        lines = store.integrity_check()
+    assert any(line.startswith("branch 'b'") for line in lines), "it is checked"
+    assert len([line for line in lines if "cannot be verified" in line]) == 1
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_repair_needs_no_archive(tmp_path: Path, home: Path, is_lost: bool) -> None:
+    """Even where a row of the archived session is lost."""
+    with made(tmp_path / "chat.db", "a", "b") as store:
+        before, messages = told(store, "b"), told(store, "a")[1:6]
+        archive(store, home, "a")
+        if is_lost:
+            store.db.execute("DELETE FROM sessions WHERE id = 'a'")
+    data = files(home)[0].read_bytes()
+    unreadable(path := files(home)[0])
+    assert repair(tmp_path / "chat.db").kept_as
+    with MemoryManager(tmp_path / "chat.db") as memory:
+        memory.add_message("c", "user", "marmalade")
+        found = memory.search("marmalade").hits
+        assert [each.session_id for each in found] == ["c"], "it is indexed after what is away"
+    path.rmdir()
+    path.write_bytes(data)
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        assert told(store, "b")[2] == before[2]
+        assert told(store, "a")[1:6] == messages
+
+
+def test_a_repair_tells_the_loss_of_packed_texts(tmp_path: Path) -> None:
+    with made(tmp_path / "chat.db", "a", "b") as store:
+        count, other = store.branch("a").messages, told(store, "b")[2]
+        store.pack_sessions(["a", "b"], now=NOW)
+        store.append("a", [entry("gone on")])
+        key = store.db.execute("SELECT key FROM sessions WHERE id = 'a'").get
+        sql = "UPDATE packed SET data = zeroblob(length(data)) WHERE key = (? << 32) + 1"
+        store.db.execute(sql, (key,))
+    told_so = pytest.raises(StoreDamaged, match=r"session 'a'.*--repair")
+    with SQLiteManager(tmp_path / "chat.db") as store, told_so:
+        store.read("a", 0, 9)
+    report = repair(tmp_path / "chat.db")
+    lost = {each.branch_id: each.missing for each in report.branches}
+    assert (report.is_complete, lost["a"]) == (False, tuple(range(count)))
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        assert store.integrity_check() == []
+        said = texts(store.read("a", 0, 10**9))
+        assert said == [LOST] * count + ["gone on"]
+        assert told(store, "b")[2] == other
+        assert store.moved_sessions() == {"b": False}
+
+
+def test_packed_texts_are_found_again_where_their_record_is_lost(tmp_path: Path) -> None:
+    with made(tmp_path / "chat.db", "a", "b") as store:
+        before = [told(store, name)[2] for name in "ab"]
+        store.pack_sessions(["a", "b"], now=NOW)
+        store.db.execute("DELETE FROM archived")
+    report = repair(tmp_path / "chat.db")
+    assert report.is_complete
+    assert any("session 'a'" in line and "found again" in line for line in report.remarks)
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        assert [told(store, name)[2] for name in "ab"] == before
+        assert store.moved_sessions() == {"a": False, "b": False}
         assert store.integrity_check() == []
 
 

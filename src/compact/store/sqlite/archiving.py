@@ -248,6 +248,11 @@ def restore_session(pool: Pool, session_id: str) -> None:
         NotFound: no such session.
         StoreDamaged: the archive is missing or altered; it stays as it is.
     """
+    with pool.read() as db:
+        old = originals.of_session(db, session_id)
+    if old is not None and not old.is_taken_in:
+        with suppress(Exception):  # reading it says why
+            _take_in(pool, old)
     while True:
         with pool.read() as db:  # so that no writer waits for a network
             key = records.key_of(db, session_id)
@@ -289,21 +294,20 @@ def discard_due(pool: Pool) -> None:
 
 def take_in_old(pool: Pool) -> None:
     """Give messages in archives of schema 3 their rows and words. The files stay as they are. One
-    that cannot be read now is taken in at a later opening.
+    that cannot be read now is taken in at a later opening. No file stops the opening, whatever it
+    holds: the check of archives reports it.
     """
+    if pool.read_only:
+        return
     with pool.read() as db:
-        sql = "SELECT count(*) FROM archived WHERE folder <> '' AND name NOT GLOB '*.zst'"
-        if pool.read_only or not query(db, sql)[0][0]:
-            return
-        old = [each.place for each in originals.moved(db).values()]
+        old = originals.not_taken_in(db)
     for place in old:
-        if place.folder and not place.name.endswith(".zst"):
-            with suppress(StoreFailed):
-                _take_in(pool, place)
+        with suppress(Exception):
+            _take_in(pool, place)
 
 
 def _take_in(pool: Pool, old: Place) -> None:
-    place = old._replace(name=old.name + folder.OLD_ENDING)
+    place = old._replace(name=old.file)
     with pool.read() as db:
         rows = pool.originals.rows(db, place)
     with pool.write() as db:
@@ -313,6 +317,8 @@ def _take_in(pool: Pool, old: Place) -> None:
         db.execute(sql, (text(place.name), place.session))
         own = originals.branches(db, place.session)
         for key, name in own:
+            if name not in rows:  # it was made while the archive was away
+                continue
             end = branch_lineage.tail(db, name)
             fill(db, key, rows[name])
             if branch_lineage.tail(db, name) != end:

@@ -9,6 +9,7 @@ import apsw
 from compact.errors import NotFound
 from compact.messages.chain import START
 from compact.messages.sessions import Branch
+from compact.store.sqlite import originals
 from compact.store.sqlite.rows import (
     BITS,
     LAST,
@@ -154,6 +155,7 @@ def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
     sql = "SELECT total_tokens, chain_hash FROM messages WHERE key = ?"
     row = first(db, sql, (stretch.last,))
     if row is None:
+        originals.check_rows(db, stretch.branch)
         raise Unreadable(f"message {length - 1} of branch {branch_id!r} is missing")
     return Tail(end.key, length, *row)
 

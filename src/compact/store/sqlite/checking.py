@@ -11,7 +11,7 @@ import apsw
 from compact.errors import CompactError, NotFound, StoreFailed
 from compact.messages import chain
 from compact.store.sqlite import branch_lineage, originals, records, vectors
-from compact.store.sqlite.originals import OriginalsMissing, Place
+from compact.store.sqlite.originals import OriginalsUnread, Place
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import (
     BITS,
@@ -123,7 +123,7 @@ def of_branch(db: apsw.Connection, branch: int) -> list[str]:
 
 def _of_branches(db: apsw.Connection, where: str = "true") -> Iterator[str]:
     for row in query(db, _BRANCHES.format(where)):
-        with suppress(OriginalsMissing):  # the check of archives says so
+        with suppress(OriginalsUnread):  # the check of archives says so
             for line in _of_branch(db, row):
                 yield f"branch {text_of(row[1])!r}: {line}"
 

@@ -9,7 +9,7 @@ import apsw
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.messages import chain
 from compact.messages.sessions import SHORTEST_ID, Entry
-from compact.store.sqlite import branch_lineage
+from compact.store.sqlite import branch_lineage, originals
 from compact.store.sqlite.branch_lineage import Stretch, Tail
 from compact.store.sqlite.rows import (
     BITS,
@@ -114,6 +114,7 @@ def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
     The query asks for as many rows as there are positions. If one is missing, a later row appears.
 
     Raises:
+        OriginalsMissing: the rows are missing until the session's archive is put back.
         Unreadable: a row is missing.
     """
     end = stretch.branch << BITS | LAST if stretch.is_open else stretch.last
@@ -123,6 +124,7 @@ def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
     after = stretch.first + len(rows)
     is_short = len(rows) < wanted and not stretch.is_open
     if is_short or (rows and rows[-1][0] != after - 1):
+        originals.check_rows(db, stretch.branch)
         known = {row[0] for row in rows}
         missing = next(key for key in range(stretch.first, after + 1) if key not in known)
         raise Unreadable(f"message {position_in(missing)} of its branch is missing")

@@ -11,6 +11,7 @@ So nobody else asks whether a session is archived.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple, cast
@@ -19,6 +20,7 @@ from weakref import ref
 import apsw
 
 from compact.errors import StoreDamaged, StoreFailed
+from compact.messages import clock_and_ids
 from compact.messages.codec import dump
 from compact.store.archives import folder
 from compact.store.blobs.places import ArchivePlaces
@@ -38,6 +40,7 @@ from compact.store.sqlite.rows import (
     text_of,
 )
 
+_ENDING = ".zst"
 MOST_BYTES = 8 << 20
 """How many bytes of files to keep unpacked for readers, at least one file. Unpacked, they take
 about ten times as much."""
@@ -47,7 +50,8 @@ _OF_BRANCH = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """Messages of one branch, or packed rows of one session."""
 _PACKED = f"SELECT data FROM packed WHERE {_OF_BRANCH} ORDER BY key"
 _PLACE = "SELECT a.session, a.folder, a.name, a.originals FROM archived a"
-_BROKEN = (ValueError, LookupError, TypeError, AttributeError)
+_ALTERED = "packed originals are not what was stored"
+BROKEN = (ValueError, LookupError, TypeError, AttributeError)
 """What reading a file raises that is not a session's."""
 
 
@@ -64,6 +68,16 @@ class Place(NamedTuple):
     sum: bytes
     """SHA-256 of the file."""
 
+    @property
+    def is_taken_in(self) -> bool:
+        """Whether the session's messages have rows: of an archive of schema 3, once it was read."""
+        return not self.folder or self.name.endswith(_ENDING)
+
+    @property
+    def file(self) -> str:
+        """The file's name with its ending."""
+        return self.name if self.is_taken_in else self.name + folder.OLD_ENDING
+
 
 class Moved(NamedTuple):
     """The stored facts of a session whose originals were moved."""
@@ -75,12 +89,16 @@ class Moved(NamedTuple):
     bytes: int
 
 
-class OriginalsMissing(StoreDamaged):
-    """A file of originals is missing, or is not what was written."""
+class OriginalsUnread(StoreFailed):
+    """A file of originals cannot be read now, or not with this key."""
 
     def __init__(self, place: Place, reason: str) -> None:
         super().__init__(reason)
         self.place = place
+
+
+class OriginalsMissing(OriginalsUnread, StoreDamaged):
+    """A file of originals is missing, or is not what was written."""
 
 
 class Originals:
@@ -111,7 +129,7 @@ class Originals:
             fork, rows = self.rows(db, place)[text_of(named[0][0])]
             cell = rows[position_in(key) - fork]
             return cell["content"] if is_content else dump(cell["payload"])
-        except _BROKEN as error:
+        except BROKEN as error:
             raise OriginalsMissing(
                 place, f"the archive {place.name} does not hold what it should: {error!r}"
             ) from error
@@ -121,7 +139,7 @@ class Originals:
 
         Raises:
             OriginalsMissing: the file is missing or altered.
-            StoreFailed: the file cannot be read now, or not with this key.
+            OriginalsUnread: the file cannot be read now, or not with this key.
         """
         with self._lock:
             known = self._known.pop(place.sum, None)
@@ -129,7 +147,7 @@ class Originals:
             data = self.data(db, place)
             try:
                 known = len(data), rows_in(data)
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise OriginalsMissing(
                     place, f"the archive {place.name} cannot be read: {error}"
                 ) from error
@@ -143,21 +161,33 @@ class Originals:
     def data(self, db: apsw.Connection, place: Place) -> bytes:
         """Return a file's bytes. Raises the errors of `rows`."""
         if not place.folder:
-            data = b"".join(row[0] for row in query(db, _PACKED, (place.session,)))
+            data = _packed(db, place.session)
             if folder.sum_of(data) != place.sum:
-                raise OriginalsMissing(place, "packed originals are not what was stored")
+                named = query(db, "SELECT id FROM sessions WHERE key = ?", (place.session,))
+                name = text_of(named[0][0]) if named else ""
+                raise OriginalsMissing(
+                    place,
+                    f"session {name!r}: {_ALTERED}. Everything else that can be read is saved by "
+                    "`compactctl doctor --repair`",
+                )
             return data
-        blobs = self._places.at(place.folder)
         try:
-            return folder.read(blobs, place.name, place.sum)
+            blobs = self._places.at(place.folder)
+        except StoreFailed as error:
+            raise OriginalsUnread(place, str(error)) from error
+        name = place.file
+        try:
+            return folder.read(blobs, name, place.sum)
         except FileNotFoundError as error:
             raise OriginalsMissing(
                 place,
-                f"the archive {blobs.address(place.name)} is missing: put it back, and its "
+                f"the archive {blobs.address(name)} is missing: put it back, and its "
                 "session can be read again",
             ) from error
         except StoreDamaged as error:
             raise OriginalsMissing(place, str(error)) from error
+        except StoreFailed as error:
+            raise OriginalsUnread(place, str(error)) from error
 
     def faults(self, db: apsw.Connection, place: Place) -> list[str]:
         """Return defects of a file."""
@@ -165,7 +195,7 @@ class Originals:
             self.data(db, place)
         except StoreFailed as error:
             if isinstance(error, StoreDamaged):
-                return [str(error)]
+                return [str(error) if place.folder else _ALTERED]
             return [f"{place.name} cannot be verified: {error}"]
         return []
 
@@ -187,6 +217,28 @@ def of_session(db: apsw.Connection, session_id: str) -> Place | None:
 def of_key(db: apsw.Connection, session: int) -> Place | None:
     """Like `of_session`, by the session's key."""
     return place_of(first(db, f"{_PLACE} WHERE a.session = ?", (session,)))
+
+
+def not_taken_in(db: apsw.Connection) -> list[Place]:
+    """Return archives of schema 3 that no opening could read yet."""
+    rows = query(db, f"{_PLACE} WHERE a.folder <> '' AND a.name NOT GLOB '*{_ENDING}'")
+    return [place for row in rows if (place := place_of(row)) is not None]
+
+
+def check_rows(db: apsw.Connection, branch: int) -> None:
+    """Check that a branch's messages have rows, by the branch's key.
+
+    Raises:
+        OriginalsMissing: its archive is of schema 3, and no opening could read it yet.
+    """
+    sql = f"{_PLACE} JOIN branches b USING (session) WHERE b.key = ?"
+    place = place_of(first(db, sql, (branch,)))
+    if place is not None and not place.is_taken_in:
+        raise OriginalsMissing(
+            place,
+            f"the archive {place.folder}/{place.file} was missing or could not be read when the "
+            "store was opened: put it back, and open the store again",
+        )
 
 
 def place_of(row: Row | None) -> Place | None:
@@ -246,7 +298,11 @@ def counts(db: apsw.Connection, session: int) -> tuple[int, int, int]:
 
 def packed_bytes(db: apsw.Connection, session: int) -> int:
     """Return how many bytes a session's packed originals take in the database."""
-    return sum(len(row[0]) for row in query(db, _PACKED, (session,)))
+    return len(_packed(db, session))
+
+
+def _packed(db: apsw.Connection, session: int) -> bytes:
+    return b"".join(row[0] for row in query(db, _PACKED, (session,)))
 
 
 def holds(db: apsw.Connection, session: int, rows: OwnRows) -> bool:
@@ -276,22 +332,20 @@ def take_out(db: apsw.Connection, kept: Moved, data: bytes) -> None:
         parts = (data[start : start + PART] for start in range(0, len(data), PART))
         sql = "INSERT INTO packed VALUES (?, ?)"
         db.executemany(sql, ((place.session << BITS | n, part) for n, part in enumerate(parts)))
-    db.execute(
-        "INSERT INTO archived (session, folder, name, originals, archived_at, messages, tokens, "
-        "bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            place.session,
-            text(place.folder),
-            text(place.name),
-            place.sum,
-            kept.at.isoformat(),
-            *kept[2:],
-        ),
-    )
+    _record(db, kept)
     sql = f"UPDATE messages SET payload = x'', content = NULL WHERE {_OF_BRANCH} AND NOT {MOVED}"
     for key, _ in branches(db, place.session):
         db.execute(sql, (key,))
     done(db, _chore(place))
+
+
+def _record(db: apsw.Connection, kept: Moved) -> None:
+    session, at, name, originals = kept.place
+    db.execute(
+        "INSERT INTO archived (session, folder, name, originals, archived_at, messages, tokens, "
+        "bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (session, text(at), text(name), originals, kept.at.isoformat(), *kept[2:]),
+    )
 
 
 def put_back(db: apsw.Connection, place: Place) -> None:
@@ -372,14 +426,38 @@ WRONG: tuple[tuple[str, str], ...] = (
 """Rows that should not exist, and the sentence that reports them."""
 
 
+def find_packed(db: apsw.Connection) -> list[str]:
+    """Record packed originals whose record is lost, by the session's key; returns sentences about
+    them.
+    """
+    remarks = []
+    sql = f"""
+        SELECT key, id FROM sessions WHERE key IN (SELECT key >> {BITS} FROM packed)
+        AND key NOT IN (SELECT session FROM archived)
+    """
+    for session, name in query(db, sql):
+        data = _packed(db, session)
+        with suppress(*BROKEN):
+            if rows_in(data).keys() & {branch for _, branch in branches(db, session)}:
+                place = Place(session, "", "", folder.sum_of(data))
+                said, tokens, _ = counts(db, session)
+                _record(db, Moved(place, clock_and_ids.now(), said, tokens, len(data)))
+                remarks.append(
+                    f"session {text_of(name)!r}: where its texts are was lost, and found again"
+                )
+    return remarks
+
+
 def tidy(db: apsw.Connection) -> list[str]:
     """Delete archive records whose session is lost; returns sentences about them. The files stay,
     because they hold the messages.
     """
     sql = "DELETE FROM archived WHERE session NOT IN (SELECT key FROM sessions) RETURNING name"
-    lost: list[Any] = [text_of(row[0]) for row in query(db, sql)]
+    lost = [text_of(row[0]) for row in query(db, sql)]
     db.execute(f"DELETE FROM packed WHERE key >> {BITS} NOT IN (SELECT session FROM archived)")
     return [
         f"the session of the archive {name} is lost; its files were left as they are"
+        if name
+        else "a session is lost; its packed originals were left out"
         for name in lost
     ]

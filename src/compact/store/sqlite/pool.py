@@ -96,6 +96,7 @@ class Pool:
         busy_timeout: float,
         passphrase: Passphrase | None = None,
         home: Path | None = None,
+        is_plain: bool = False,
     ) -> None:
         if durability not in ("full", "normal"):
             reason = f"durability must be 'full' or 'normal', got {got(durability)}"
@@ -107,8 +108,10 @@ class Pool:
         """The file's absolute name, so that the working directory may change."""
         if path != MEMORY:
             _refuse_other_kinds(self.path)
-        self.key = None if path == MEMORY else key_for(Path(self.path), passphrase)
-        """The encryption key; None for an unencrypted file."""
+        is_plain = is_plain or path == MEMORY
+        self.key = None if is_plain else key_for(Path(self.path), passphrase)
+        """The encryption key; None for an unencrypted file. With `is_plain`, the passphrase is
+        only for archives."""
         self.places = ArchivePlaces(home or Path(self.path).parent, passphrase)
         """Opens the archive places of its sessions. Their folders are relative to `home`; default:
         the file's folder.

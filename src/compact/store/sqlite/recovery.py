@@ -10,17 +10,18 @@ from datetime import datetime
 
 import apsw
 
-from compact.errors import CompactError, StoreFailed
+from compact.errors import CompactError
 from compact.messages import chain, clock_and_ids
 from compact.messages.messages import Message, MessageMetadata
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Entry
 from compact.store.sqlite import archiving, checking, messages, originals, records
 from compact.store.sqlite.branch_lineage import Tail
-from compact.store.sqlite.originals import Originals
+from compact.store.sqlite.originals import BROKEN, Originals, OriginalsUnread
 from compact.store.sqlite.rows import (
     BITS,
     LAST,
+    MOVED,
     Row,
     Unreadable,
     columns_of,
@@ -93,7 +94,8 @@ def adopt(db: apsw.Connection, hints: Hints) -> list[str]:
     # The parent is lost, so its part becomes placeholders in the branch itself.
     orphans = "parent NOT IN (SELECT key FROM branches)"
     db.execute(f"UPDATE branches SET parent = NULL, fork = 0 WHERE {orphans}")
-    return [*remarks, *_make_sessions(db, hints), *_put_branches_in_force(db)]
+    remarks += [*_make_sessions(db, hints), *_put_branches_in_force(db)]
+    return [*remarks, *originals.find_packed(db)]
 
 
 def _forget_unreadable(db: apsw.Connection) -> None:
@@ -144,7 +146,9 @@ def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
 def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
     """Return the branch that a branch's first message continues, by hash, and its session."""
     sql = f"SELECT {checking.LINKED} FROM messages WHERE key = ?"
-    row = query(db, sql, (key,))[0]
+    row = _readable(db, sql, key)
+    if row is None:
+        return None
     sql = f"""
         SELECT b.key, b.session, m.chain_hash FROM branches b
         JOIN messages m ON m.key = (b.key << {BITS}) + ? ORDER BY b.key
@@ -152,6 +156,13 @@ def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
     for branch, session, before in query(db, sql, (position_in(key) - 1,)):
         if checking.linked(before, row) == row[-1]:
             return branch, session
+    return None
+
+
+def _readable(db: apsw.Connection, sql: str, *keys: int) -> Row | None:
+    """Return the first row of a query; None where its text is in a file that cannot be read."""
+    with suppress(OriginalsUnread):
+        return first(db, sql, keys)
     return None
 
 
@@ -164,7 +175,7 @@ def _make_sessions(db: apsw.Connection, hints: Hints) -> list[str]:
         scope = hints.scopes.get(key, SCOPE)
         low, now = branch << BITS, clock_and_ids.now().isoformat()
         sql = f"SELECT {checking.LINKED} FROM messages WHERE key BETWEEN ? AND ? LIMIT 1"
-        row = first(db, sql, (low, low | LAST))
+        row = _readable(db, sql, low, low | LAST)
         entry = None if row is None else _entry(row)
         wire = entry.message.wire_format if entry else None
         db.execute(
@@ -211,9 +222,16 @@ def settle(db: apsw.Connection, saved: Salvage, files: Originals) -> list[SavedB
     return [_archived(db, row, files) or _settled(db, row, saved) for row in query(db, sql)]
 
 
+_PAYLOAD = 8
+"""The column of a row of `LINKED`."""
+_IN_NO_FILE = b"\0"
+"""The payload of a message whose text was moved to a file that does not know it."""
+
+
 def _archived(db: apsw.Connection, row: Row, files: Originals) -> SavedBranch | None:
     """Leave a branch without texts as it is, if it has all its rows, or its file cannot be read
-    now. Lost rows come from the file. Return None for any other branch.
+    now. Lost rows come from the file. Return None for any other branch: of texts that are in no
+    file, and of packed ones that are damaged, `_settled` makes placeholders.
     """
     key, name, session = row[0], text_of(row[1]), text_of(row[5])
     place = originals.of_session(db, session)
@@ -221,21 +239,31 @@ def _archived(db: apsw.Connection, row: Row, files: Originals) -> SavedBranch | 
         return None
     db.execute("UPDATE branches SET indexed = fork WHERE key = ?", (key,))
     db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (key,))
-    with suppress(StoreFailed, LookupError):
-        archiving.fill(db, key, files.rows(db, place)[name])
-        if checking.of_branch(db, key):
-            return None
-    return SavedBranch(session, name, 0)
+    with suppress(OriginalsUnread, *BROKEN):
+        rows = files.rows(db, place)
+        if name in rows:
+            archiving.fill(db, key, rows[name])
+        else:
+            sql = f"UPDATE messages SET payload = ? WHERE key BETWEEN ? AND ? AND {MOVED}"
+            db.execute(sql, (_IN_NO_FILE, key << BITS, key << BITS | LAST))
+        return SavedBranch(session, name, 0) if not checking.of_branch(db, key) else None
+    if place.folder:
+        return SavedBranch(session, name, 0)
+    originals.forget(db, place.session)
+    return None
 
 
 def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
     key, name, parent, fork, link, session, created_at = row
-    tokens, now = checking.before_fork(db, text_or_none(parent), fork) or (0, chain.START)
+    tokens, now = 0, chain.START
+    with suppress(OriginalsUnread):
+        tokens, now = checking.before_fork(db, text_or_none(parent), fork) or (tokens, now)
     sql = "UPDATE branches SET fork_tokens = ?, fork_hash = ?, indexed = fork WHERE key = ?"
     db.execute(sql, (tokens, now, key))
     branch = _Branch(db, Tail(key, fork, tokens, now), time_of(created_at))
     low, most = key << BITS, fork + saved.most
     db.execute("DELETE FROM messages WHERE key >= ? AND key < ?", (low, low | fork))
+    without_text = 0
     before = {link} if link or not fork else set()  # empty where the chain at the fork is lost
     for each in checking.linked_messages(db, key, fork, before):
         entry = _entry(each.row)
@@ -243,7 +271,9 @@ def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
         if entry is not None and each.position < most:
             branch.fill(each.position)
             branch.take(each, entry)
-    least = _least_lengths(db, saved.hints, key)
+        elif each.row[_PAYLOAD] in (None, _IN_NO_FILE):
+            without_text = each.position + 1
+    least = [*_least_lengths(db, saved.hints, key), without_text]
     branch.fill(max((each for each in least if each <= most), default=0))
     return SavedBranch(
         session_id=text_of(session),

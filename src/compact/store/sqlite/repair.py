@@ -29,7 +29,7 @@ from compact.store.sqlite import checking, migrations, recovery, search
 from compact.store.sqlite.changes import take_over_notes
 from compact.store.sqlite.encryption import connect, key_for
 from compact.store.sqlite.failures import store_error
-from compact.store.sqlite.originals import OriginalsMissing
+from compact.store.sqlite.originals import OriginalsUnread
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.recovery import SavedBranch
 from compact.store.sqlite.rows import query, text_of
@@ -80,7 +80,7 @@ def repair(path: str | Path, *, key: str | None = None) -> RepairReport:
         with _alone(file, own):
             folder = Path(mkdtemp(prefix=f".{file.name}-repair-", dir=file.parent))
             try:
-                report = _rebuilt(file, folder, passphrase if own else None, own)
+                report = _rebuilt(file, folder, passphrase, own)
                 kept_as = _exchange(file, folder / "new")
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -146,8 +146,14 @@ def _rebuilt(
     for ending in ("", "-wal"):
         if Path(f"{file}{ending}").exists():
             shutil.copyfile(f"{file}{ending}", f"{copy}{ending}")
-    new = str(folder / "new")
-    pool = Pool(new, durability="full", busy_timeout=_BUSY, passphrase=passphrase, home=file.parent)
+    pool = Pool(
+        str(folder / "new"),
+        durability="full",
+        busy_timeout=_BUSY,
+        passphrase=passphrase,
+        home=file.parent,
+        is_plain=key is None,
+    )
     try:
         with pool.write() as db:
             saved = salvage(copy, db, key)
@@ -163,7 +169,7 @@ def _rebuilt(
                 if not each.saved and not each.is_complete
             ]
         for (name,) in query(pool.writer, "SELECT id FROM branches"):
-            with suppress(OriginalsMissing):  # the check says so
+            with suppress(OriginalsUnread):  # the check says so
                 search.catch_up_branch(pool, text_of(name))
         remarks += [f"after the repair: {line}" for line in checking.integrity_check(pool)]
         pool.empty_log()

@@ -21,7 +21,7 @@ from compact.messages.sessions import Found
 from compact.store.sqlite import branch_lineage
 from compact.store.sqlite.branch_lineage import Stretch
 from compact.store.sqlite.messages import rows_of
-from compact.store.sqlite.originals import OriginalsMissing
+from compact.store.sqlite.originals import OriginalsUnread
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import (
     BITS,
@@ -188,7 +188,7 @@ def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> 
         while True:
             try:
                 batch = _index_batch(pool, lagging, BATCH)
-            except OriginalsMissing:
+            except OriginalsUnread:
                 away.add(at)  # the other branches are found all the same
                 continue
             if not batch:
