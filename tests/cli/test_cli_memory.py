@@ -175,6 +175,16 @@ def test_what_is_kept_whole_is_not_archived_with_the_others(run, old, monkeypatc
     assert "1 session archived" in run("memory", "archive", "old", "--store", old).out
 
 
+def test_a_search_says_in_one_line_which_archive_it_cannot_read(run, chat):
+    run("memory", "archive", "harbour", "--store", chat)
+    [file] = chat.parent.rglob("*.json.zst")
+    file.unlink()
+    done = run("search", "berth", "--store", chat)
+    lines = done.err.strip().splitlines()
+    assert (done.code, len(lines), str(file.name) in done.err) == (0, 1, True), done.err
+    assert lines[0].startswith("messages were left out: the archive")
+
+
 # --- backups --------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ are always looked up in the index.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -15,15 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from compact.errors import StoreFailed
-from compact.messages.messages import Message
 from compact.store.sqlite import branch_lineage
 from compact.store.sqlite.branch_lineage import Stretch
+from compact.store.sqlite.originals import AWAY
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import (
     BITS,
     LAST,
     MESSAGE,
+    MOVED,
     Row,
     entry_of,
     json_of,
@@ -33,6 +32,7 @@ from compact.store.sqlite.rows import (
     text_or_none,
     value_of,
 )
+from compact.text.found import Told
 from compact.text.turns import FIELDS, Keys, TurnTable
 
 if TYPE_CHECKING:
@@ -143,24 +143,26 @@ def important(db: apsw.Connection, least: float) -> Keys:
     return np.array([row[0] for row in query(db, sql, (least,))], np.int64)
 
 
-def told(
-    db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]
-) -> tuple[dict[int, Message], dict[str, str | None]]:
+def told(db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]) -> Told:
     """Return the messages with these keys and these sessions' titles, as far as they exist and
     their archives can be read.
     """
     sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
-    rows = list[Row]()
+    rows, away = list[Row](), dict[str, None]()
     try:
         rows = query(db, sql, (json_of(list(keys)),))
-    except StoreFailed:  # an archive is out of reach: the others are read one by one
-        for key in keys:
-            with suppress(StoreFailed):
-                rows += query(db, sql, (json_of([key]),))
+    except AWAY:  # the other branches, and texts that are not in the archive, are read all the same
+        for _, group in groupby(sorted(keys), lambda key: key >> BITS):
+            own = json_of(list(group))
+            try:
+                rows += query(db, sql, (own,))
+            except AWAY as error:
+                away[str(error)] = None
+                rows += query(db, f"{sql} AND NOT {MOVED}", (own,))
     sql = "SELECT id, title FROM sessions WHERE id = ?"
     named = [query(db, sql, (text(name),)) for name in sessions]
     titles = {text_of(row[0]): text_or_none(row[1]) for found in named for row in found}
-    return {row[0]: entry_of(row).message for row in rows}, titles
+    return Told({row[0]: entry_of(row).message for row in rows}, titles, tuple(away))
 
 
 def _read(

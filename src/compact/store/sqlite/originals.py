@@ -83,6 +83,14 @@ class OriginalsMissing(StoreDamaged):
         self.place = place
 
 
+class OriginalsUnread(StoreFailed):
+    """A file of originals cannot be read now, or not with this key."""
+
+
+AWAY = (OriginalsMissing, OriginalsUnread)
+"""What reading a text raises where its file is out of reach."""
+
+
 class Originals:
     """Reads originals for all connections of a pool. Safe for use by many threads."""
 
@@ -121,7 +129,7 @@ class Originals:
 
         Raises:
             OriginalsMissing: the file is missing or altered.
-            StoreFailed: the file cannot be read now, or not with this key.
+            OriginalsUnread: the file cannot be read now, or not with this key.
         """
         with self._lock:
             known = self._known.pop(place.sum, None)
@@ -158,6 +166,8 @@ class Originals:
             ) from error
         except StoreDamaged as error:
             raise OriginalsMissing(place, str(error)) from error
+        except StoreFailed as error:
+            raise OriginalsUnread(str(error)) from error
 
     def faults(self, db: apsw.Connection, place: Place) -> list[str]:
         """Return defects of a file."""

@@ -1,0 +1,70 @@
+"""What memory does where one session's archive is missing, or cannot be read with this key."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compact import ContextManager, MemoryManager, SQLiteManager
+from compact.errors import StoreFailed
+from compact.store.archives import folder
+from tests.session.test_memory_manager import entry, put
+
+AWAY = "one"
+"""The session whose archive is out of reach. It answers best."""
+MANY = 40
+"""More messages than automatic recall looks at."""
+
+
+@pytest.fixture(params=["missing", "wrong key"])
+def store(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SQLiteManager]:
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        for name in (AWAY, "two"):
+            put(store, name, *(f"{name}: pilots leave berth {n}" for n in range(MANY)))
+        put(store, "talk", *(f"How is the crane {n}?" for n in range(300)))
+        with MemoryManager(store) as memory:
+            [kept] = memory.archive([AWAY]).archived
+    if request.param == "missing":
+        Path(kept.file).unlink()
+    else:
+
+        def refused(*_: object) -> bytes:
+            raise StoreFailed("the archive needs another key")
+
+        monkeypatch.setattr(folder, "read", refused)
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        yield store
+
+
+def test_a_search_returns_the_next_best_and_says_why(store: SQLiteManager) -> None:
+    memory = MemoryManager(store)
+    first = memory.search(AWAY, limit=5)
+    assert first.hits == ()
+    result = memory.search("berth", limit=5)
+    assert [hit.session_id for hit in result.hits] == ["two"] * 5
+    assert result.hits[0].score == 1.0
+    assert len({hit.position for hit in result.hits}) == 5
+    assert [each.session_id for each in result.sessions].count(AWAY) == 1
+    assert [each.session_id for each in result.archived] == [AWAY]
+    for found in (first, result):
+        [why] = found.unread
+        assert "archive" in why
+    assert len(memory.search("berth", limit=100).hits) == MANY
+    assert memory.search("two", limit=5).unread == ()
+
+
+def test_texts_that_came_later_are_read(store: SQLiteManager) -> None:
+    store.append(AWAY, [entry("The lighthouse answers.")])
+    hit = MemoryManager(store).search("lighthouse").hits[0]
+    assert (hit.session_id, hit.text) == (AWAY, "The lighthouse answers.")
+    assert hit.before == ()
+
+
+def test_automatic_recall_quotes_what_can_be_read(store: SQLiteManager) -> None:
+    with ContextManager(window=8_192, store=store, session_id="new", memory=True) as ctx:
+        ctx.add_message(role="user", content="Which pilots leave berth 7 and berth 8?")
+        prompt = str(ctx.get_context_for_model())
+    assert "two: pilots leave berth 7" in prompt
+    assert f"{AWAY}: " not in prompt
