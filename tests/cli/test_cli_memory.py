@@ -144,11 +144,14 @@ def test_an_empty_memory_says_so(run, harbour):
 def test_ageing_embeds_what_has_no_vector(run, harbour, monkeypatch):
     """S-3: with the embedder of the settings; a dry run does not."""
     monkeypatch.setattr(MemoryManager, "embed", lambda *_, **__: 7)
+    monkeypatch.setattr(MemoryManager, "unembedded", lambda *_: 3)
     assert json.loads(run("memory", "age", "--json").out)["embedded"] is None
     monkeypatch.setenv("COMPACT_EMBEDDER", "minilm")
     assert json.loads(run("memory", "age", "--dry-run", "--json").out)["embedded"] is None
     assert json.loads(run("memory", "age", "--json").out)["embedded"] == 7
-    assert "7 messages embedded" in run("memory", "age").err
+    told = run("memory", "age").err
+    assert "7 messages embedded" in told
+    assert "3 messages not: new, or in an archive that cannot be read" in told
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from compact import ContextManager, MemoryManager, SQLiteManager
 from compact.errors import StoreFailed
 from compact.store.archives import folder
+from compact.testing import HashEmbedder
 from tests.session.test_memory_manager import entry, put
 
 AWAY = "one"
@@ -68,3 +69,28 @@ def test_automatic_recall_quotes_what_can_be_read(store: SQLiteManager) -> None:
         prompt = str(ctx.get_context_for_model())
     assert "two: pilots leave berth 7" in prompt
     assert f"{AWAY}: " not in prompt
+
+
+def test_all_other_messages_get_vectors(store: SQLiteManager) -> None:
+    store.append("talk", [entry("Who leads the pilots?")])
+    with MemoryManager(store, embedder=HashEmbedder(16)) as memory:
+        every = memory.unembedded()
+        assert memory.embed(most=5) == 5, "what is skipped does not count"
+        assert memory.embed() == every - MANY - 5
+        assert memory.unembedded() == MANY
+        assert memory.embed() == 0
+
+
+def test_what_was_left_out_is_embedded_once_its_archive_is_back(tmp_path: Path) -> None:
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        put(store, AWAY, "pilots leave", "pilots come")
+        put(store, "two", "pilots stay")
+        [kept] = MemoryManager(store).archive([AWAY]).archived
+    data = Path(kept.file).read_bytes()
+    Path(kept.file).unlink()
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        memory = MemoryManager(store, embedder=HashEmbedder(16))
+        assert memory.embed() == 1
+        Path(kept.file).write_bytes(data)
+        assert (memory.embed(), memory.unembedded()) == (2, 0)
+        assert store.integrity_check() == []

@@ -358,7 +358,8 @@ class MemoryManager:
     ) -> int:
         """Make vectors for the messages of all scopes that have none yet, at most `most`. Return
         how many were made. Other work can go on meanwhile. Messages stored meanwhile get a vector
-        at the next call. `progress` is called with the number done so far and the number of all.
+        at the next call; so do those whose archive cannot be read now. `progress` is called with
+        the number done so far and the number of all.
 
         Raises:
             InvalidArgument: this memory has no embedder.
