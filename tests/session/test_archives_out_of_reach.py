@@ -1,15 +1,16 @@
 """What memory does where one session's archive is missing, or cannot be read with this key."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from compact import ContextManager, MemoryManager, SQLiteManager
+from compact import CompactConfig, ContextManager, MemoryManager, SQLiteManager
 from compact.errors import StoreFailed
 from compact.store.archives import folder
 from compact.testing import HashEmbedder
-from tests.session.test_memory_manager import entry, put
+from tests.session.test_memory_manager import DAY, entry, put
 
 AWAY = "one"
 """The session whose archive is out of reach. It answers best."""
@@ -94,3 +95,32 @@ def test_what_was_left_out_is_embedded_once_its_archive_is_back(tmp_path: Path) 
         Path(kept.file).write_bytes(data)
         assert (memory.embed(), memory.unembedded()) == (2, 0)
         assert store.integrity_check() == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_ageing_leaves_the_session_as_it_is_and_ages_the_others(
+    store: SQLiteManager, dry_run: bool
+) -> None:
+    store.append(AWAY, [entry("It goes on.")])
+    memory = MemoryManager(store, settings=CompactConfig(retain_score=1.0))
+    before = memory.digest(AWAY)
+    report = memory.age(DAY + timedelta(days=40), dry_run=dry_run)
+    rows = {row.session_id: row for row in report.rows}
+    assert (rows[AWAY].action, rows[AWAY].why[:18]) == ("none", "left as it is: the")
+    assert (rows["two"].action, rows["talk"].action) == ("write", "write")
+    assert memory.digest(AWAY) == before
+    assert (memory.digest("two") is None) is dry_run
+    scheduled = memory._ageing(lambda: DAY + timedelta(days=40)).age_in_turn()
+    assert len(scheduled.rows) == 3
+
+
+def test_ageing_still_fails_where_nothing_can_be_stored(
+    store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise StoreFailed("the disk is full")
+
+    monkeypatch.setattr(SQLiteManager, "keep_digest", refused)
+    memory = MemoryManager(store, settings=CompactConfig(retain_score=1.0))
+    with pytest.raises(StoreFailed, match="disk is full"):
+        memory.age(DAY + timedelta(days=40))
