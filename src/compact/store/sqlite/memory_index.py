@@ -16,7 +16,7 @@ import apsw
 
 from compact.store.sqlite import branch_lineage
 from compact.store.sqlite.branch_lineage import Stretch
-from compact.store.sqlite.originals import AWAY
+from compact.store.sqlite.originals import OriginalsUnread
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import (
     BITS,
@@ -151,12 +151,14 @@ def told(db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]) -> T
     rows, away = list[Row](), dict[str, None]()
     try:
         rows = query(db, sql, (json_of(list(keys)),))
-    except AWAY:  # the other branches, and texts that are not in the archive, are read all the same
+    except (
+        OriginalsUnread
+    ):  # the other branches, and texts that are not in the archive, are read all the same
         for _, group in groupby(sorted(keys), lambda key: key >> BITS):
             own = json_of(list(group))
             try:
                 rows += query(db, sql, (own,))
-            except AWAY as error:
+            except OriginalsUnread as error:
                 away[str(error)] = None
                 rows += query(db, f"{sql} AND NOT {MOVED}", (own,))
     sql = "SELECT id, title FROM sessions WHERE id = ?"

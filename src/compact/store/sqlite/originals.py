@@ -75,20 +75,16 @@ class Moved(NamedTuple):
     bytes: int
 
 
-class OriginalsMissing(StoreDamaged):
-    """A file of originals is missing, or is not what was written."""
+class OriginalsUnread(StoreFailed):
+    """A file of originals cannot be read now, or not with this key."""
 
     def __init__(self, place: Place, reason: str) -> None:
         super().__init__(reason)
         self.place = place
 
 
-class OriginalsUnread(StoreFailed):
-    """A file of originals cannot be read now, or not with this key."""
-
-
-AWAY = (OriginalsMissing, OriginalsUnread)
-"""What reading a text raises where its file is out of reach."""
+class OriginalsMissing(OriginalsUnread, StoreDamaged):
+    """A file of originals is missing, or is not what was written."""
 
 
 class Originals:
@@ -155,7 +151,10 @@ class Originals:
             if folder.sum_of(data) != place.sum:
                 raise OriginalsMissing(place, "packed originals are not what was stored")
             return data
-        blobs = self._places.at(place.folder)
+        try:
+            blobs = self._places.at(place.folder)
+        except StoreFailed as error:
+            raise OriginalsUnread(place, str(error)) from error
         try:
             return folder.read(blobs, place.name, place.sum)
         except FileNotFoundError as error:
@@ -167,7 +166,7 @@ class Originals:
         except StoreDamaged as error:
             raise OriginalsMissing(place, str(error)) from error
         except StoreFailed as error:
-            raise OriginalsUnread(str(error)) from error
+            raise OriginalsUnread(place, str(error)) from error
 
     def faults(self, db: apsw.Connection, place: Place) -> list[str]:
         """Return defects of a file."""

@@ -12,7 +12,7 @@ import numpy as np
 from compact.errors import InvalidInput, ModelFailed
 from compact.messages.protocols import CutsTexts, Embedder
 from compact.store.sqlite import vectors
-from compact.store.sqlite.originals import AWAY
+from compact.store.sqlite.originals import OriginalsUnread
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, MESSAGE, entry_of, position_in, query
 from compact.store.sqlite.vectors import Gap, Vector
@@ -105,7 +105,9 @@ def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Ite
             for part in _slices(gap, left):
                 try:
                     read = _read(pool, part, embedder)
-                except AWAY:  # its branch stays pending; the others get vectors all the same
+                except (
+                    OriginalsUnread
+                ):  # its branch stays pending; the others get vectors all the same
                     break
                 left -= part.stop - part.start
                 batch.append(read)
