@@ -8,6 +8,7 @@ import pytest
 
 from compact import CompactConfig, ContextManager, MemoryManager, SQLiteManager
 from compact.errors import StoreFailed
+from compact.messages.memory_protocols import BlobStore
 from compact.store.archives import folder
 from compact.testing import HashEmbedder
 from tests.session.test_memory_manager import DAY, entry, put
@@ -124,3 +125,31 @@ def test_ageing_still_fails_where_nothing_can_be_stored(
     memory = MemoryManager(store, settings=CompactConfig(retain_score=1.0))
     with pytest.raises(StoreFailed, match="disk is full"):
         memory.age(DAY + timedelta(days=40))
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+def test_what_is_restored_while_it_is_searched_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_second: bool
+) -> None:
+    """Another process restores the session, or archives it again, before its file is read."""
+    path = tmp_path / "chat.db"
+    with SQLiteManager(path) as store:
+        put(store, AWAY, "pilots leave", "pilots come")
+        MemoryManager(store).archive([AWAY])
+    read, calls = folder.read, list[str]()
+
+    def meanwhile(blobs: BlobStore, name: str, expected: bytes) -> bytes:
+        calls.append(name)
+        if len(calls) == 1:
+            with MemoryManager(path) as other:
+                other.restore(AWAY)
+                if is_second:
+                    other.add_message(AWAY, "user", "pilots stay")
+                    other.archive([AWAY])
+        return read(blobs, name, expected)
+
+    monkeypatch.setattr(folder, "read", meanwhile)
+    with MemoryManager(path) as memory:
+        result = memory.search("pilots")
+    assert len(result.hits) == 2
+    assert result.unread == ()

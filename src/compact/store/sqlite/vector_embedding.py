@@ -105,9 +105,7 @@ def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Ite
             for part in _slices(gap, left):
                 try:
                     read = _read(pool, part, embedder)
-                except (
-                    OriginalsUnread
-                ):  # its branch stays pending; the others get vectors all the same
+                except OriginalsUnread:  # its branch stays pending, the others get vectors
                     break
                 left -= part.stop - part.start
                 batch.append(read)
