@@ -107,6 +107,8 @@ def test_ageing_leaves_the_session_as_it_is_and_ages_the_others(
     before = memory.digest(AWAY)
     report = memory.age(DAY + timedelta(days=40), dry_run=dry_run)
     rows = {row.session_id: row for row in report.rows}
+    assert before is not None
+    assert rows[AWAY].now is before.level
     assert (rows[AWAY].action, rows[AWAY].why[:18]) == ("none", "left as it is: the")
     assert (rows["two"].action, rows["talk"].action) == ("write", "write")
     assert memory.digest(AWAY) == before

@@ -248,7 +248,7 @@ class MemoryAgeing:
             except (Superseded, NotFound, _Unreadable) as error:
                 if lease is not None:
                     self._renew(lease)
-                row = self._skipped(session, now, str(error))
+                row = self._skipped(session, notes.get(session.id), now, str(error))
             yield row
 
     def _read(
@@ -338,14 +338,16 @@ class MemoryAgeing:
         names = ("tokens_before", "tokens_after", "bytes_digest")
         return row.model_copy(update=dict(zip(names, sizes, strict=True)))
 
-    def _skipped(self, session: Session, now: datetime, why: str) -> AgeingRow:
+    def _skipped(
+        self, session: Session, before: DigestNote | None, now: datetime, why: str
+    ) -> AgeingRow:
         age = days_between(active_at(session), now)
         level = self.engine.get_compression_level(age)
         return AgeingRow(
             session_id=session.id,
             title=session.title,
             age_days=max(0, int(age)),
-            now=CompressionLevel.FULL,
+            now=before.level if before else CompressionLevel.FULL,
             due=level,
             action="none",
             why=f"left as it is: {why}",
