@@ -144,11 +144,14 @@ def test_an_empty_memory_says_so(run, harbour):
 def test_ageing_embeds_what_has_no_vector(run, harbour, monkeypatch):
     """S-3: with the embedder of the settings; a dry run does not."""
     monkeypatch.setattr(MemoryManager, "embed", lambda *_, **__: 7)
+    monkeypatch.setattr(MemoryManager, "unembedded", lambda *_: 3)
     assert json.loads(run("memory", "age", "--json").out)["embedded"] is None
     monkeypatch.setenv("COMPACT_EMBEDDER", "minilm")
     assert json.loads(run("memory", "age", "--dry-run", "--json").out)["embedded"] is None
     assert json.loads(run("memory", "age", "--json").out)["embedded"] == 7
-    assert "7 messages embedded" in run("memory", "age").err
+    told = run("memory", "age").err
+    assert "7 messages embedded" in told
+    assert "3 messages not: new, or in an archive that cannot be read" in told
 
 
 @pytest.fixture
@@ -173,6 +176,16 @@ def test_what_is_kept_whole_is_not_archived_with_the_others(run, old, monkeypatc
     assert "1 session kept whole whatever the age:" in done.err
     assert "old: importance 0." in done.err
     assert "1 session archived" in run("memory", "archive", "old", "--store", old).out
+
+
+def test_a_search_says_in_one_line_which_archive_it_cannot_read(run, chat):
+    run("memory", "archive", "harbour", "--store", chat)
+    [file] = chat.parent.rglob("*.json.zst")
+    file.unlink()
+    done = run("search", "berth", "--store", chat)
+    lines = done.err.strip().splitlines()
+    assert (done.code, len(lines), str(file.name) in done.err) == (0, 1, True), done.err
+    assert lines[0].startswith("messages were left out: the archive")
 
 
 # --- backups --------------------------------------------------------------------------------------

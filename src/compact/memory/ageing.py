@@ -15,7 +15,7 @@ from threading import TIMEOUT_MAX, Condition, Event, Thread
 from typing import Generic, Literal, Protocol, Self, TypeVar, cast
 
 from compact.config import CompactConfig
-from compact.errors import InvalidArgument, NotFound, Superseded
+from compact.errors import InvalidArgument, NotFound, StoreFailed, Superseded
 from compact.memory.archival_manager import ArchivalManager
 from compact.memory.compression_engine import (
     RATIOS,
@@ -49,6 +49,10 @@ LEASE = timedelta(minutes=10)
 
 class AgedStore(SessionStore, DigestStore, Leases, Protocol):
     """A session store that keeps digests."""
+
+
+class _Unreadable(Exception):
+    """The messages of a session cannot be read now, for example because its archive is missing."""
 
 
 class _LeaseLost(Exception):
@@ -235,14 +239,34 @@ class MemoryAgeing:
         for session in every:
             try:
                 is_archived = moved.get(session.id, False)
-                due = self._due(session, notes.get(session.id), now, is_archived)
-                digest = None if dry_run or due.is_done else self._commit(due, lease)
-            except (Superseded, NotFound) as error:
+                due, digest, row = self._read(
+                    session, notes.get(session.id), now, is_archived, dry_run=dry_run
+                )
+                if not dry_run and not due.is_done:
+                    name, chain = session.id, due.chain
+                    self.store.keep_digest(name, digest, chain=chain, lease=lease)
+            except (Superseded, NotFound, _Unreadable) as error:
                 if lease is not None:
                     self._renew(lease)
-                yield self._skipped(session, now, str(error))
-                continue
-            yield self._row(due, digest)
+                row = self._skipped(session, notes.get(session.id), now, str(error))
+            yield row
+
+    def _read(
+        self,
+        session: Session,
+        before: DigestNote | None,
+        now: datetime,
+        is_archived: bool,
+        *,
+        dry_run: bool,
+    ) -> tuple[Due, CompressedConversation | None, AgeingRow]:
+        """Return what is due for a session, the digest to store, if any, and the report's row."""
+        try:
+            due = self._due(session, before, now, is_archived)
+            digest = None if dry_run or due.is_done else self._written(due)
+            return due, digest, self._row(due, digest)
+        except StoreFailed as error:
+            raise _Unreadable(str(error)) from error
 
     def importance(self, session: Session) -> Importance:
         """Return the session's importance. Read its messages in pages."""
@@ -272,8 +296,8 @@ class MemoryAgeing:
             return replace(due, level=full, score=score, why=why)
         return replace(due, score=score)
 
-    def _commit(self, due: Due, lease: Lease | None) -> CompressedConversation | None:
-        """Store the digest for the session, or remove it and return None."""
+    def _written(self, due: Due) -> CompressedConversation | None:
+        """Return the digest to store for the session. None if its digest is to be removed."""
         digest = None
         if due.form is not CompressionLevel.FULL:
             digest = digest_of(self.engine, due.original, due.form)
@@ -285,7 +309,6 @@ class MemoryAgeing:
         if digest is not None:
             update = {"score": due.score, "fingerprint": due.fingerprint}
             digest = digest.model_copy(update=update)
-        self.store.keep_digest(due.session.id, digest, chain=due.chain, lease=lease)
         return digest
 
     def _row(self, due: Due, made: CompressedConversation | None) -> AgeingRow:
@@ -315,14 +338,16 @@ class MemoryAgeing:
         names = ("tokens_before", "tokens_after", "bytes_digest")
         return row.model_copy(update=dict(zip(names, sizes, strict=True)))
 
-    def _skipped(self, session: Session, now: datetime, why: str) -> AgeingRow:
+    def _skipped(
+        self, session: Session, before: DigestNote | None, now: datetime, why: str
+    ) -> AgeingRow:
         age = days_between(active_at(session), now)
         level = self.engine.get_compression_level(age)
         return AgeingRow(
             session_id=session.id,
             title=session.title,
             age_days=max(0, int(age)),
-            now=CompressionLevel.FULL,
+            now=before.level if before else CompressionLevel.FULL,
             due=level,
             action="none",
             why=f"left as it is: {why}",

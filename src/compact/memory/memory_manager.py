@@ -25,7 +25,14 @@ from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.memory.archival_manager import DAYS, ArchivalManager, forget
 from compact.memory.backup import make_backup, restore_backup
 from compact.memory.retention import Importance
-from compact.memory.searching import Ranked, ResultReader, Ways, by_day, ranked
+from compact.memory.searching import (
+    Ranked,
+    ResultReader,
+    Ways,
+    by_day,
+    first_readable,
+    ranked,
+)
 from compact.messages.calls import got, known_options, named, no_text, of_field
 from compact.messages.codec import instant
 from compact.messages.given import Given, fields_given
@@ -260,17 +267,25 @@ class MemoryManager:
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         best, ways, failed = self._ranked(query, limit, options)
-        archived = tuple(self.archives.archived_among(best, query)[:limit])
-        names = {each.session_id for each in archived}
-        reader = ResultReader(query, best, self._index, neighbours, archived=names)
+        reader = ResultReader(query, best, self._index, neighbours)
+        archived = self.archives.archived_among(best, query)
+        unread = list(reader.unread)
+        if not reader.is_whole:
+            every, ways, failed = self._ranked(query, len(best.turns), options)
+            best, more = first_readable(self._index, every, limit)
+            reader = ResultReader(query, best, self._index, neighbours)
+            archived += self.archives.archived_among(best, query)
+            unread += more
+        names = {each.session_id: each for each in archived}
         return SearchResult(
             query=query,
             method=ways.method,
             complete=best.turns.complete,
-            hits=tuple(reader.hits()),
+            hits=tuple(reader.hits(names)),
             sessions=tuple(reader.sessions()),
             failed=str(failed) if failed else None,
-            archived=archived,
+            unread=tuple(dict.fromkeys(unread)),
+            archived=tuple(names.values())[:limit],
         )
 
     def timeline(
@@ -281,7 +296,7 @@ class MemoryManager:
         """
         turns = self._index.turns(self._scope)
         days = list(by_day(turns, since, until))
-        _, titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in days}))
+        titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in days})).titles
         return [
             TimelineEntry(
                 day=instant_of(first).date(),
@@ -343,7 +358,8 @@ class MemoryManager:
     ) -> int:
         """Make vectors for the messages of all scopes that have none yet, at most `most`. Return
         how many were made. Other work can go on meanwhile. Messages stored meanwhile get a vector
-        at the next call. `progress` is called with the number done so far and the number of all.
+        at the next call; so do those whose archive cannot be read now. `progress` is called with
+        the number done so far and the number of all.
 
         Raises:
             InvalidArgument: this memory has no embedder.
@@ -474,8 +490,9 @@ class MemoryManager:
     ) -> AgeingReport:
         """Give each session of the scope the digest that fits its age, and archive the originals of
         the oldest sessions. Other originals, and important sessions, stay whole. Return a report
-        with a row for each session. A dry run only reports. `progress` is called with the number of
-        sessions done so far and the number of all.
+        with a row for each session. One that cannot be read is left as it is, and its row says
+        why. A dry run only reports. `progress` is called with the number of sessions done so far
+        and the number of all.
 
         Raises:
             BlockingCallInLoop: a model writes the digests, and this thread runs an event loop.

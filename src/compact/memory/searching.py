@@ -6,8 +6,9 @@ the order of messages with similar scores, and hide none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.memory.lexical import (
@@ -130,6 +131,35 @@ def ranked(
     )
 
 
+def readable(
+    index: TurnIndex, turns: TurnTable, places: Iterable[int], most: int
+) -> tuple[list[int], list[str]]:
+    """Return the first places whose messages can be read, at most `most`, and why archives could
+    not be read. Twice as many are tried each time: a large archive out of reach is asked for only a
+    few times.
+    """
+    left, found, unread, size = iter(places), list[int](), list[str](), most
+    while len(found) < most and (some := list(islice(left, size))):
+        keys = [int(turns.keys[place]) for place in some]
+        messages, _, away = index.told(keys, ())
+        unread += away
+        found += [place for place, key in zip(some, keys, strict=True) if key in messages]
+        size *= 2
+    return found[:most], unread
+
+
+def first_readable(index: TurnIndex, every: Ranked, most: int) -> tuple[Ranked, list[str]]:
+    """Return the first messages that can be read, and the first sessions, at most `most` of each,
+    and why archives could not be read.
+    """
+    places, unread = readable(index, every.turns, every.places, most)
+    scores = dict(zip(every.places, every.scores, strict=True))
+    top = scores[places[0]] if places else 0.0
+    shares = [scores[place] / top if top else 0.0 for place in places]
+    sessions = every.sessions[:most], every.session_scores[:most]
+    return Ranked(every.turns, places, shares, *sessions), unread
+
+
 def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
     """Return the places of the nearest messages, and how far each cosine is above the lowest one.
 
@@ -241,19 +271,21 @@ class ResultReader:
         best: Ranked,
         index: TurnIndex,
         neighbours: int,
-        *,
-        archived: Container[str] = (),
     ) -> None:
-        self._archived = archived
         self._snippets, self._best, self._turns = Sought(query), best, best.turns
         self._around = [best.turns.beside(place, neighbours) for place in best.places]
         keys = [int(best.turns.keys[each]) for places in self._around for each in places]
         numbers = {best.turns.where(place)[0] for place in best.places} | set(best.sessions)
         names = [best.turns.sessions[number] for number in numbers]
-        self._messages, self._titles = index.told(keys, names)
+        self._messages, self._titles, self.unread = index.told(keys, names)
 
-    def hits(self) -> Iterator[Hit]:
-        """Yield the messages, without those that were deleted meanwhile."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether every message that was found could be read."""
+        return all(self._message(place) is not None for place in self._best.places)
+
+    def hits(self, archived: Container[str] = ()) -> Iterator[Hit]:
+        """Yield the messages that can be read. `archived` are the sessions in the archive."""
         best, turns = self._best, self._turns
         for place, score, around in zip(best.places, best.scores, self._around, strict=True):
             number, position = turns.where(place)
@@ -274,7 +306,7 @@ class ResultReader:
                 highlights=self._snippets.highlights(text),
                 before=self._neighbours(range(around.start, place)),
                 after=self._neighbours(range(place + 1, around.stop)),
-                archived=turns.sessions[number] in self._archived,
+                archived=turns.sessions[number] in archived,
             )
 
     def _message(self, place: int) -> Message | None:

@@ -12,6 +12,7 @@ from compact.errors import CompactError, InvalidArgument, ModelFailed
 from compact.memory.lexical import is_about
 from compact.memory.memory_manager import MemoryManager
 from compact.memory.questions import understood
+from compact.memory.searching import Ranked, readable
 from compact.messages.calls import got
 from compact.messages.changes import RecalledTurn
 from compact.messages.messages import Message, Role
@@ -19,6 +20,7 @@ from compact.messages.protocols import SessionStore
 from compact.secrets.redaction import Known, redact
 from compact.secrets.redactor import Redactor
 from compact.session.views.recalled_turns import FoundTurn, Remembered, TurnRecall
+from compact.text.found import Told
 from compact.text.snippets import Sought, whole_sentences
 from compact.text.speakers import person_text
 from compact.text.turns import TurnTable
@@ -94,16 +96,35 @@ class _MemoryRecall:
             return [], None
         most = CANDIDATES + int((~may).sum())
         best, _, failed = memory._ranked(asked, most, {"roles": RECALLED_ROLES})
-        again = _other_than(best.turns, without)
-        places = [place for place in best.places if again[place]][:CANDIDATES]
-        return list(self._read(best.turns, places, Sought(asked), own_session)), failed
+        places, told = self._told(best, without)
+        if len(told.messages) < len(places):  # the next ones take the places of those out of reach
+            best, _, failed = memory._ranked(asked, len(turns), {"roles": RECALLED_ROLES})
+            places, told = self._told(best, without, checked=True)
+        return list(self._read(best.turns, places, told, Sought(asked), own_session)), failed
+
+    def _told(
+        self, best: Ranked, without: Iterable[tuple[str, int]], *, checked: bool = False
+    ) -> tuple[list[int], Told]:
+        """Return the best candidates and their messages; `checked` only those that can be read."""
+        turns, index = best.turns, self._memory._index
+        may = _other_than(turns, without)
+        places = [place for place in best.places if may[place]]
+        if checked:
+            places, _ = readable(index, turns, places, CANDIDATES)
+        places = places[:CANDIDATES]
+        names = {turns.sessions[turns.where(place)[0]] for place in places}
+        return places, index.told([int(turns.keys[place]) for place in places], sorted(names))
 
     def _read(
-        self, turns: TurnTable, places: Sequence[int], sought: Sought, own_session: str
+        self,
+        turns: TurnTable,
+        places: Sequence[int],
+        told: Told,
+        sought: Sought,
+        own_session: str,
     ) -> Iterator[FoundTurn]:
         keys = [int(turns.keys[place]) for place in places]
-        names = {turns.sessions[turns.where(place)[0]] for place in places}
-        messages, titles = self._memory._index.told(keys, sorted(names))
+        messages, titles, _ = told
         for place, key in zip(places, keys, strict=True):
             number, position = turns.where(place)
             name, message = turns.sessions[number], messages.get(key)
@@ -142,7 +163,7 @@ class _MemoryRecall:
         return set(sessions) - self._titles(sessions).keys() if sessions else set()
 
     def _titles(self, sessions: Collection[str]) -> Mapping[str, str | None]:
-        return self._memory._index.told((), sorted(sessions))[1]
+        return self._memory._index.told((), sorted(sessions)).titles
 
     def _stored(self, turn: RecalledTurn) -> Message | None:
         """Read the message of a turn. Return None if it is no longer the one that was found."""

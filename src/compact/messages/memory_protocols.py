@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from compact.messages.messages import Message
     from compact.messages.sessions import Entry, Session
     from compact.store.reports import BackupCounts, ForgottenReport
     from compact.store.whole_session import WholeSession
     from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.text.digests import CompressedConversation, DigestNote, Lease
+    from compact.text.found import Told
     from compact.text.turns import Keys, TurnTable
 
 
@@ -40,10 +40,10 @@ class TurnIndex(Protocol):
     def important(self, least: float) -> Keys:
         """Return the messages whose stored importance is at least `least`."""
 
-    def told(
-        self, keys: Sequence[int], sessions: Sequence[str]
-    ) -> tuple[dict[int, Message], dict[str, str | None]]:
-        """Return the messages of these keys and these sessions' titles, without missing ones."""
+    def told(self, keys: Sequence[int], sessions: Sequence[str]) -> Told:
+        """Return the messages of these keys and these sessions' titles, without missing ones, and
+        why archives could not be read.
+        """
 
 
 class IndexUpkeep(Protocol):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from compact.messages.messages import Role
+from compact.messages.messages import Message, Role
 from compact.text.archived import ArchivedConversation
 
 Method = Literal["lexical", "semantic", "hybrid"]
@@ -89,6 +89,15 @@ class TimelineEntry(BaseModel, frozen=True, defer_build=True):
     """Time of the last message of that day."""
 
 
+class Told(NamedTuple):
+    """Messages by key, and titles by session, as far as they exist and can be read."""
+
+    messages: dict[int, Message]
+    titles: dict[str, str | None]
+    unread: tuple[str, ...] = ()
+    """Why archives could not be read."""
+
+
 class SearchResult(BaseModel, frozen=True, defer_build=True):
     """The results of a search, the best first."""
 
@@ -102,6 +111,8 @@ class SearchResult(BaseModel, frozen=True, defer_build=True):
     hits: tuple[Hit, ...]
     sessions: tuple[FoundSession, ...]
     """Sessions, ranked by all their messages and not only by the best one."""
+    unread: tuple[str, ...] = ()
+    """Why archives could not be read. The next best messages took the places of theirs."""
     archived: tuple[ArchivedConversation, ...] = ()
     """The archived conversations among those of the hits, best first; then those whose title or
     tags share words with the query."""

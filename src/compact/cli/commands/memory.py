@@ -90,13 +90,16 @@ def memory_age(
         memory = memory_of(catalog)
         callback = counting(progress, "Ageing", "sessions")
         report = memory.age(now, dry_run=dry_run, progress=callback)
-        scope, file, embedded = memory.scope, catalog.file, None
+        scope, file, embedded, pending = memory.scope, catalog.file, None, 0
         if catalog.settings.embedder is not None and not dry_run:
             embedded = memory.embed(progress=counting(progress, "Embedding"))
+            pending = memory.unembedded()
     totals = {"written": report.written, "freed_when_archived": report.freed_when_archived}
     yield {"scope": scope, **report.model_dump(mode="json"), **totals, "embedded": embedded}
     if embedded is not None:
         yield Aside(f"{counted(embedded, 'message')} embedded")
+    if pending:
+        yield Aside(f"{counted(pending, 'message')} not: new, or in an archive that cannot be read")
     if not report.rows:
         yield Aside(f"{file}: no sessions in scope {scope!r}")
         return

@@ -71,9 +71,12 @@ def search(
         yield Aside("the index could not catch up: the newest messages were not searched")
     if result.failed:
         yield Aside(Styled(f"searched by words alone: {result.failed}", "yellow"))
+    if result.unread:
+        more = f" (and {len(result.unread) - 1:,} more)" if len(result.unread) > 1 else ""
+        yield Aside(Styled(f"messages were left out: {result.unread[0]}{more}", "yellow"))
     if empty:
         yield Aside(f"{catalog.file}: no sessions in scope {scope!r}")
-    elif not result.hits:
+    elif not result.hits and not result.unread:
         yield Aside(f"no message in scope {scope!r} shares words with {result.query!r}")
     if sessions and result.sessions:
         yield _session_table(result.sessions)

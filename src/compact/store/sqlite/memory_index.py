@@ -6,7 +6,7 @@ are always looked up in the index.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from compact.errors import StoreFailed
-from compact.messages.messages import Message
-from compact.store.sqlite import branch_lineage
+from compact.store.sqlite import branch_lineage, originals
 from compact.store.sqlite.branch_lineage import Stretch
+from compact.store.sqlite.originals import OriginalsUnread, Place
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import (
     BITS,
     LAST,
     MESSAGE,
+    MOVED,
     Row,
     entry_of,
     json_of,
@@ -33,6 +33,7 @@ from compact.store.sqlite.rows import (
     text_or_none,
     value_of,
 )
+from compact.text.found import Told
 from compact.text.turns import FIELDS, Keys, TurnTable
 
 if TYPE_CHECKING:
@@ -143,24 +144,44 @@ def important(db: apsw.Connection, least: float) -> Keys:
     return np.array([row[0] for row in query(db, sql, (least,))], np.int64)
 
 
-def told(
-    db: apsw.Connection, keys: Sequence[int], sessions: Sequence[str]
-) -> tuple[dict[int, Message], dict[str, str | None]]:
+def told(pool: Pool, keys: Sequence[int], sessions: Sequence[str]) -> Told:
     """Return the messages with these keys and these sessions' titles, as far as they exist and
-    their archives can be read.
+    their archives can be read. They are read again where another process moved originals meanwhile.
     """
+    while True:
+        with pool.read() as db:
+            rows, away = _rows(db, keys)
+            named = [
+                row
+                for name in sessions
+                for row in query(db, "SELECT id, title FROM sessions WHERE id = ?", (text(name),))
+            ]
+        if not away or not _was_moved(pool, away):
+            found = {row[0]: entry_of(row).message for row in rows}
+            titles = {text_of(row[0]): text_or_none(row[1]) for row in named}
+            return Told(found, titles, tuple(away.values()))
+
+
+def _was_moved(pool: Pool, places: Iterable[Place]) -> bool:
+    with pool.read() as db:
+        return any(originals.of_key(db, place.session) != place for place in places)
+
+
+def _rows(db: apsw.Connection, keys: Sequence[int]) -> tuple[list[Row], dict[Place, str]]:
+    """Return the messages that can be read, and why files of originals could not."""
     sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
-    rows = list[Row]()
-    try:
-        rows = query(db, sql, (json_of(list(keys)),))
-    except StoreFailed:  # an archive is out of reach: the others are read one by one
-        for key in keys:
-            with suppress(StoreFailed):
-                rows += query(db, sql, (json_of([key]),))
-    sql = "SELECT id, title FROM sessions WHERE id = ?"
-    named = [query(db, sql, (text(name),)) for name in sessions]
-    titles = {text_of(row[0]): text_or_none(row[1]) for found in named for row in found}
-    return {row[0]: entry_of(row).message for row in rows}, titles
+    rows, away = list[Row](), dict[Place, str]()
+    with suppress(OriginalsUnread):
+        return query(db, sql, (json_of(list(keys)),)), {}
+    # The other branches, and texts that are not in the archive, are read all the same.
+    for _, group in groupby(sorted(keys), lambda key: key >> BITS):
+        own = json_of(list(group))
+        try:
+            rows += query(db, sql, (own,))
+        except OriginalsUnread as error:
+            away[error.place] = str(error)
+            rows += query(db, f"{sql} AND NOT {MOVED}", (own,))
+    return rows, away
 
 
 def _read(

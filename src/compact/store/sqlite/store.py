@@ -289,7 +289,7 @@ class SQLiteManager:
 
     holding = in_transaction(Pool.read, memory_index.holding)
     important = in_transaction(Pool.read, memory_index.important)
-    told = in_transaction(Pool.read, memory_index.told)
+    told = on_pool(memory_index.told)
 
     # --- digests and leases -----------------------------------------------------------------------
 

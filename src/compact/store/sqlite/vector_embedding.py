@@ -12,6 +12,7 @@ import numpy as np
 from compact.errors import InvalidInput, ModelFailed
 from compact.messages.protocols import CutsTexts, Embedder
 from compact.store.sqlite import vectors
+from compact.store.sqlite.originals import OriginalsUnread
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, MESSAGE, entry_of, position_in, query
 from compact.store.sqlite.vectors import Gap, Vector
@@ -40,7 +41,9 @@ def embed_pending(
     most: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Embed pending messages; returns how many."""
+    """Embed pending messages; returns how many. A branch whose archive is out of reach stays
+    pending.
+    """
     now = generation_for(pool, embedder)
     with pool.read() as db:
         total = vectors.pending(db, now.key)
@@ -100,7 +103,10 @@ def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Ite
             break
         for gap in gaps:
             for part in _slices(gap, left):
-                read = _read(pool, part, embedder)
+                try:
+                    read = _read(pool, part, embedder)
+                except OriginalsUnread:  # its branch stays pending, the others get vectors
+                    break
                 left -= part.stop - part.start
                 batch.append(read)
                 if sum(each.gap.stop - each.gap.start for each in batch) >= BATCH:
