@@ -29,7 +29,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "models": (24, 36, 0),
     "secrets": (107, 30, 0),
     "session": (1, 48, 0),
-    "store": (4, 43, 0),
+    "store": (4, 44, 0),
     "telemetry": (0, 13, 0),
     "testing": (0, 1, 0),
     "text": (137, 74, 0),

@@ -24,21 +24,21 @@ SIZES: dict[str, tuple[int, int, int]] = {
     ".": (1929, 973, 15),
     "adapters": (7, 2, 3),
     "apps": (11, 4, 4),
-    "cli": (5658, 3060, 43),
+    "cli": (5664, 3066, 43),
     "engine": (9031, 5732, 44),
     "estimators": (7, 2, 3),
     "exchange": (1494, 910, 9),
     "exporters": (10, 3, 4),
     "integrations": (645, 310, 3),
-    "memory": (3114, 1628, 12),
+    "memory": (3209, 1672, 12),
     "messages": (7710, 4181, 51),
     "models": (5075, 2853, 20),
     "secrets": (2613, 1325, 13),
     "session": (8452, 4788, 34),
-    "store": (9615, 5152, 46),
+    "store": (9769, 5237, 46),
     "telemetry": (1272, 704, 9),
     "testing": (1097, 732, 7),
-    "text": (5007, 2913, 30),
+    "text": (5018, 2920, 30),
     "transcripts": (5829, 3115, 26),
     "tui": (2094, 1245, 17),
 }
@@ -46,7 +46,12 @@ SIZES: dict[str, tuple[int, int, int]] = {
 
 ALLOWED: dict[str, str] = {
     "engine": "+329 lines: a chronology looks only at the rows that it may tell (decision 094)",
-    "text": "+44 lines: names are rated when they may come next (decision 094)",
+    "memory": "+165 lines: what goes on beside an archive that is out of reach (decision 093)",
+    "messages": "+87 lines: times as they are written (decision 100)",
+    "session": "+112 lines: handles, and the names of 0.1 (decision 099)",
+    "store": "+661 lines: 480 moved here from exchange; originals that are read (decision 093)",
+    "text": "+143 lines: other forms of words; names that may come next (decisions 094, 098)",
+    "a turn that compresses": "+1 module: messages/times.py (decision 100)",
 }
 """Room → what a change added to its numbers, and why."""
 
