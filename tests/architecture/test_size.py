@@ -35,7 +35,7 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "models": (5075, 2853, 20),
     "secrets": (2613, 1325, 13),
     "session": (8452, 4788, 34),
-    "store": (9769, 5237, 46),
+    "store": (9767, 5237, 46),
     "telemetry": (1272, 704, 9),
     "testing": (1097, 732, 7),
     "text": (5018, 2920, 30),

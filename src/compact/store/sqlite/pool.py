@@ -113,9 +113,7 @@ class Pool:
         """The encryption key; None for an unencrypted file. With `is_plain`, the passphrase is
         only for archives."""
         self.places = ArchivePlaces(home or Path(self.path).parent, passphrase)
-        """Opens the archive places of its sessions. Their folders are relative to `home`; default:
-        the file's folder.
-        """
+        """Opens the places of archives. Folders are relative to `home`; default: the file's."""
         self.originals = Originals(self.places)
         """Reads texts that were moved into archives."""
         self._durability = durability
