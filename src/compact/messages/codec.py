@@ -27,6 +27,7 @@ from compact.messages.messages import (
     ToolResult,
     made,
 )
+from compact.messages.sessions import CheckpointRef, Piece, Run, Shown
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 """The first bytes of compressed data."""
@@ -192,6 +193,17 @@ def encode_whole(message: Message) -> dict[str, Any]:
         "content": content,
         "payload": load(payload),
     }
+
+
+def encode_piece(piece: Piece) -> object:
+    """Return a piece of a projection as one JSON value."""
+    match piece:
+        case Run():
+            return [piece.first, piece.last]
+        case CheckpointRef():
+            return piece.checkpoint_id
+        case Shown():
+            return {**encode_whole(piece.message), "position": piece.position}
 
 
 def decode_whole(value: Mapping[str, Any]) -> Message:

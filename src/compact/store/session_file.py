@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from compact.errors import CompactError, InvalidTranscript
 from compact.messages.changes import Change
 from compact.messages.checkpoints import Checkpoint
-from compact.messages.codec import ZSTD, decode_whole, encode_whole
+from compact.messages.codec import ZSTD, decode_whole, encode_piece, encode_whole
 from compact.messages.formats.known import FORMATS
 from compact.messages.goals import Goal
 from compact.messages.levels import at_level
@@ -336,17 +336,7 @@ def _row_of(entry: Entry) -> dict[str, Any]:
 def _row_of_projection(projection: Projection) -> dict[str, Any]:
     plain = projection.model_dump(mode="json", exclude={"pieces", "checkpoints"})
     levels = {each.id: each.level for each in projection.checkpoints}
-    return {**plain, "checkpoints": levels, "pieces": list(map(_row_of_piece, projection.pieces))}
-
-
-def _row_of_piece(piece: Piece) -> object:
-    match piece:
-        case Run():
-            return [piece.first, piece.last]
-        case CheckpointRef():
-            return piece.checkpoint_id
-        case Shown():
-            return {**encode_whole(piece.message), "position": piece.position}
+    return {**plain, "checkpoints": levels, "pieces": list(map(encode_piece, projection.pieces))}
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -84,16 +84,6 @@ class _Form(NamedTuple):
     read: Callable[[Any], Any]
 
 
-def _value_of_piece(piece: Piece) -> object:
-    match piece:
-        case Run():
-            return [piece.first, piece.last]
-        case CheckpointRef():
-            return piece.checkpoint_id
-        case Shown():
-            return {**codec.encode_whole(piece.message), "position": piece.position}
-
-
 def _piece_of(value: Any) -> Piece:  # noqa: ANN401 - any JSON value
     if isinstance(value, list):
         return Run(*value)
@@ -108,7 +98,7 @@ _JSON = _Form(json_of, value_of)
 _MODELS = _Form(lambda told: json_of([each.model_dump(mode="json") for each in told]), value_of)
 _MODEL = _Form(lambda told: json_of(told.model_dump(mode="json")), value_of)
 _PIECES = _Form(
-    lambda pieces: json_of(list(map(_value_of_piece, pieces))),
+    lambda pieces: json_of(list(map(codec.encode_piece, pieces))),
     lambda column: tuple(map(_piece_of, value_of(column))),
 )
 _FORMS: Mapping[str, _Form] = {
