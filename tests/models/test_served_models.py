@@ -292,12 +292,12 @@ def test_calls_come_back_whole_and_go_into_a_session(prefix: str, streamed: bool
         made = [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
         assert made == [("read", {"path": "a b.py"}), ("now", {})]
         for call in message.tool_calls:
-            session.add_message({"role": "tool", "tool_call_id": call.id, "content": "42"})
+            session.add_message({"role": "tool", "tool_call_id": call.id, "content": "forty-two"})
         again = reply_of(model, session.active_context(), streamed=False)
         written = json.dumps(sent(server))
     ids = {call.id for call in (*message.tool_calls, *said(again).tool_calls)}
     assert len(ids) == 4
-    assert written.count("42") == 2
+    assert written.count("forty-two") == 2  # digits may stand in a call's id
     if prefix != OLLAMA:  # its API names no calls
         assert all(written.count(call.id) == 2 for call in message.tool_calls)
 

@@ -29,7 +29,7 @@ KEYS = {
     "ollama": "ollama+{url}#scripted",
 }
 QUICK = Patience(attempts=2, each=10, together=20, first_wait=0.001, longest_wait=0.002)
-BRIEF = replace(QUICK, each=0.25)
+BRIEF = replace(QUICK, each=0.5)
 """For servers that hang."""
 GOALS = ("Move the harbour ledger to the new scheduler.", "Keep every public name as it is.")
 SECRET = "sk-" + "proj-" + "mT4qWc81ZsLx0vKeR7uJ"

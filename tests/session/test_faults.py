@@ -99,6 +99,16 @@ OTHER_FACES = ("anthropic", "ollama", "responses")
 SAMPLE = ("429", "529", "hang", "broken off", "half a JSON", "empty")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def loaded_clients() -> None:
+    """The first request imports its client, which may take longer than `BRIEF`."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("ANTHROPIC_API_KEY", "none")
+        for face in faults.KEYS:
+            with harbour(face) as it:
+                it.turn()
+
+
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")

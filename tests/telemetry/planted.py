@@ -1,6 +1,7 @@
 """Secrets of every kind, a conversation that they are planted in, and the search for them."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,8 +42,15 @@ def found_in(written: str) -> set[str]:
     return {
         kind
         for kind in PLANTED
-        if any(piece in each for piece in in_pieces(kind) for each in (written, plain))
+        if any(_stands(piece, each) for piece in in_pieces(kind) for each in (written, plain))
     }
+
+
+def _stands(piece: str, text: str) -> bool:
+    """Digits count only alone: by chance they stand in an id, a digest or a time."""
+    if not piece.isdecimal():
+        return piece in text
+    return re.search(rf"(?<![0-9A-Za-z.]){piece}(?![0-9A-Za-z])", text) is not None
 
 
 def conversation() -> list[dict]:
