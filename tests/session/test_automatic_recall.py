@@ -79,7 +79,7 @@ def test_it_is_off_by_default_and_then_asks_nothing(file, monkeypatch):
     def refused(*_, **__):
         raise AssertionError("nobody asked for it")
 
-    monkeypatch.setattr(turn_recall, "is_about", refused)
+    monkeypatch.setattr(turn_recall, "is_known", refused)
     with ContextManager(window=4_000, store=file, session_id="new") as ctx:
         ctx.add_message(role="user", content=ASKED)
         assert shown(ctx) == said(ASKED)

@@ -14,6 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.memory.questions import Dates, Question
+from compact.text.languages import words_of
+from compact.text.terms import STOP_WORDS
 from compact.text.turns import Keys, Trait, TurnTable
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ NEAR_DAYS = 2
 """A message at most this many days from the named day still matches."""
 SHARPNESS = 3.0
 """How close the soft maximum in a session's score is to the score of the best message."""
+SMALL_TALK = frozenset().union(*words_of("replies").values(), STOP_WORDS)
+"""Words that say nothing about what a message is about."""
 
 
 def words_score(turns: TurnTable, keys_by_word: Sequence[Keys]) -> tuple[Keys, Floats]:
@@ -188,70 +192,47 @@ def _date_match(turns: TurnTable, dates: Dates) -> Floats:
     return np.where(in_month, np.where(near, 1.0, 0.5), 0.0)
 
 
-# --- whether a message is about something in memory -----------------------------------------------
+# --- how much memory knows about a message ------------------------------------------------------
+
+FEW = 40
+"""So many messages without any of the words are assumed beside those in memory. A lower value
+recalls more on small talk in a new memory, a higher value needs more shared words there."""
 
 
-FEW = 8
-"""At least how many stretches are assumed. A lower value recalls more on small talk in a new
-memory, a higher value needs more shared words there."""
-STRETCH = 20
-"""How many messages a stretch has. With fewer, common words of a long talk count as rare."""
-DISTINCT = 0.9
-"""Shared words must weigh at least this share of ln(stretches). A lower value recalls more."""
-COVERED = 0.25
-"""Shared words must weigh at least this share of all the message's words. A lower value recalls
-more for messages on other topics."""
+class Evidence(NamedTuple):
+    """How much one stored message has in common with a text."""
+
+    distinct: float
+    """The weight of the shared words as a share of ln(messages), the weight of a word that one
+    message has."""
+    covered: float
+    """The same as a share of the weight of all words of the text."""
+    cosine: float | None = None
+    """The cosine of the message that is nearest in meaning. None without vectors."""
 
 
-def is_about(turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.bool_]) -> bool:
-    """Tell whether a message is about one of the places where `may` is True. `keys_by_word` lists
-    the messages that have each of its words.
-    """
-    distinct, covered = about(turns, keys_by_word, may)
-    return distinct >= DISTINCT and covered >= COVERED
+def evidence(
+    turns: TurnTable,
+    names: Sequence[Sequence[str]],
+    keys_by_word: Sequence[Keys],
+    may: NDArray[np.bool_],
+) -> Evidence:
+    """Weigh the words that a text shares with the message that fits best, of those where `may` is
+    True. `keys_by_word` lists the messages that have each of its words.
 
-
-def about(
-    turns: TurnTable, keys_by_word: Sequence[Keys], may: NDArray[np.bool_]
-) -> tuple[float, float]:
-    """Weigh the words that a message shares with the place that fits best. Return their weight as a
-    share of ln(stretches), and as a share of the weight of all the message's words. The current
-    talk counts as one more stretch, which has none of the words.
-
-    A word weighs much if few stretches have it, and nothing if all have it, like "thanks". So no
-    list of greetings is needed. Words of weight ln(stretches) fit one stretch by chance, so the
-    shared words must weigh about that much.
+    A word weighs ln(messages / messages that have it). Words of small talk weigh nothing.
+    Neighbours do not count: they say what a message is about, but not that it has an answer.
     """
     import numpy as np
 
-    stretch = stretch_of(turns)
-    stretches = 1 + len(np.unique(stretch[may]))
-    if not may.any():
-        return 0.0, 0.0
-    shared, total = np.zeros(len(turns)), 0.0
-    for keys in keys_by_word:
+    shared, total, messages = np.zeros(len(turns)), 0.0, int(may.sum()) + FEW
+    for name, keys in zip(names, keys_by_word, strict=True):
+        if len(name) == 1 and name[0] in SMALL_TALK:
+            continue
         places = turns.places(keys)
         places = places[may[places]]
-        if not len(places):
-            total += math.log(2 * stretches)
-            continue
-        rare = math.log(stretches / len(np.unique(stretch[places])))
+        rare = math.log(messages / (len(places) + 0.5))
         total += rare
-        shared += rare * (spread(turns, places) > 0)
-    best = float(shared[may].max())
-    return best / math.log(max(stretches, FEW)), best / max(total, 1e-9)
-
-
-def stretch_of(turns: TurnTable) -> Keys:
-    """Return the number of each message's stretch. Each session begins a new stretch."""
-    import numpy as np
-
-    def made() -> Keys:
-        own = session_of(turns)
-        place = np.arange(len(turns)) - turns.starts[own]
-        lengths = -(-np.diff(turns.starts) // STRETCH)
-        before = np.cumsum(np.append(0, lengths))[:-1]
-        number: Keys = before[own] + place // STRETCH
-        return number
-
-    return turns.once("stretch_of", made)
+        shared[places] += rare
+    best = float(shared.max(initial=0.0))
+    return Evidence(best / math.log(max(messages, 2 * FEW)), best / max(total, 1e-9))

@@ -310,14 +310,20 @@ class MemoryManager:
         ]
 
     def _ranked(
-        self, query: str, most: int, options: SearchOptions
+        self,
+        query: str,
+        most: int,
+        options: SearchOptions,
+        without: Sequence[tuple[str, int]] | None = None,
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
         """Search. If the embedder fails, search by words, and return the embedder's error too."""
         try:
             only = SearchFilter.model_validate(options)
         except ValidationError as error:
             raise of_field(error) from None
-        search = partial(ranked, self._index, self._scope, query, most=most, only=only)
+        search = partial(
+            ranked, self._index, self._scope, query, most=most, only=only, without=without
+        )
         try:
             ways = self._ways(options)
             return search(ways=ways), ways, None

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from compact.memory.lexical import (
     WEIGHTS,
+    Evidence,
     Weights,
+    evidence,
     prior,
     session_of,
     session_scores,
@@ -81,6 +83,8 @@ class Ranked(NamedTuple):
     scores: Sequence[float]
     sessions: Sequence[int]
     session_scores: Sequence[float]
+    evidence: Evidence | None = None
+    """How much the text has in common with the message that fits best, where it was asked for."""
 
 
 def ranked(
@@ -91,8 +95,13 @@ def ranked(
     most: int,
     only: SearchFilter,
     ways: Ways = WAYS,
+    without: Iterable[tuple[str, int]] | None = None,
 ) -> Ranked:
-    """Find the messages that answer a text best, at most `most`, and at most as many sessions."""
+    """Find the messages that answer a text best, at most `most`, and at most as many sessions.
+
+    `without` leaves out messages, by session and position. Where it is given, the result says how
+    much the others have in common with the text.
+    """
     import numpy as np
 
     turns = index.turns(scope)
@@ -101,17 +110,25 @@ def ranked(
         turns = turns.of(only.sessions)
         within = _ranges(turns)
     is_allowed = _allowed(index, turns, only)
+    if without is not None:
+        is_allowed &= _other_than(turns, without)
     question = understood(text, turns.names)
     scores = np.zeros(len(turns))
     touched = np.zeros(0, np.int64)
+    knows = None
     if ways.words:
-        touched, words = words_score(turns, index.holding(question.names, within))
+        keys_by_word = index.holding(question.names, within)
+        if without is not None:
+            knows = evidence(turns, question.names, keys_by_word, is_allowed)
+        touched, words = words_score(turns, keys_by_word)
         scores = prior(turns, question, ways.weights)
         scores[touched] += ways.weights.words * words
     if ways.nearest is not None:
         ranges = within or turns.once("ranges", lambda: _ranges(turns))
-        near, more = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
+        near, more, cosines = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
         scores[near] += ways.weights.meaning * more
+        if knows is not None:
+            knows = knows._replace(cosine=float(cosines[is_allowed[near]].max(initial=0.0)))
         is_touched = np.zeros(len(turns), bool)
         is_touched[touched] = is_touched[near] = True
         touched = np.flatnonzero(is_touched)
@@ -128,6 +145,7 @@ def ranked(
         _shares(scores[best]),
         sessions.tolist(),
         _shares(by_session[sessions]),
+        knows,
     )
 
 
@@ -157,11 +175,12 @@ def first_readable(index: TurnIndex, every: Ranked, most: int) -> tuple[Ranked, 
     top = scores[places[0]] if places else 0.0
     shares = [scores[place] / top if top else 0.0 for place in places]
     sessions = every.sessions[:most], every.session_scores[:most]
-    return Ranked(every.turns, places, shares, *sessions), unread
+    return Ranked(every.turns, places, shares, *sessions, every.evidence), unread
 
 
-def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
-    """Return the places of the nearest messages, and how far each cosine is above the lowest one.
+def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats, Floats]:
+    """Return the places of the nearest messages, how far each cosine is above the lowest one, and
+    the cosines.
 
     Only `NEAREST` messages are found. Measured from the lowest cosine, scores fall slowly to 0 at
     the end of the list, without a jump.
@@ -171,7 +190,7 @@ def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats
     keys = np.array([each.key for each in near], np.int64)
     cosines = np.array([each.cosine for each in near])
     own, places = turns.standing(keys)
-    return places, cosines[own] - cosines.min(initial=1.0)
+    return places, cosines[own] - cosines.min(initial=1.0), cosines[own]
 
 
 def _ranges(turns: TurnTable) -> list[tuple[int, int]]:
@@ -188,6 +207,19 @@ def _allowed(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[
     if only.least_importance is not None:
         allowed &= np.isin(turns.keys, index.important(only.least_importance))
     return allowed
+
+
+def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:
+    """Return a mask of the table's messages that leaves out `without`."""
+    import numpy as np
+
+    may = np.ones(len(turns), bool)
+    numbers = turns.once("numbers", lambda: {name: n for n, name in enumerate(turns.sessions)})
+    for session_id, position in without:
+        number = numbers.get(session_id)
+        if number is not None and position < turns.starts[number + 1] - turns.starts[number]:
+            may[turns.starts[number] + position] = False
+    return may
 
 
 def _in_span(turns: TurnTable, since: datetime | None, until: datetime | None) -> NDArray[np.bool_]:

@@ -6,12 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-
 from compact.errors import CompactError, InvalidArgument, ModelFailed
-from compact.memory.lexical import is_about
-from compact.memory.memory_manager import MemoryManager
-from compact.memory.questions import understood
+from compact.memory.lexical import Evidence
+from compact.memory.memory_manager import MemoryManager, SearchOptions
 from compact.memory.searching import Ranked, readable
 from compact.messages.calls import got
 from compact.messages.changes import RecalledTurn
@@ -25,10 +22,6 @@ from compact.text.snippets import Sought, whole_sentences
 from compact.text.speakers import person_text
 from compact.text.turns import TurnTable
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 SHARE, MOST_TOKENS = 0.1, 1_000
 """By default, quotes for one message may have this share of the window, and this many tokens."""
 ASKED_CHARS = 2_000
@@ -39,6 +32,22 @@ HERE = "earlier in this conversation"
 """Shown instead of the title if the turn is from the same session."""
 RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
 """The roles whose messages are quoted. Results of tools are not quoted."""
+
+DISTINCT, COVERED = 0.85, 0.3
+"""Without vectors, memory knows something if the evidence is at least this."""
+NEAR, DISTINCT_IF_NEAR, COVERED_IF_NEAR = 0.35, 0.6, 0.2
+"""The least cosine with vectors, and the evidence by words that is enough beside it."""
+
+
+def is_known(found: Evidence) -> bool:
+    """Tell whether memory knows something about a message."""
+    if found.cosine is None:
+        return found.distinct >= DISTINCT and found.covered >= COVERED
+    return (
+        found.cosine >= NEAR
+        and found.distinct >= DISTINCT_IF_NEAR
+        and found.covered >= COVERED_IF_NEAR
+    )
 
 
 def turn_recall(
@@ -88,30 +97,23 @@ class _MemoryRecall:
     def found(
         self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
-        asked, memory = person_text(message)[:ASKED_CHARS], self._memory
-        turns = memory._index.turns(memory.scope)
-        names = understood(asked, turns.names).names
-        may = _other_than(turns, without)
-        if not is_about(turns, memory._index.holding(names), may):
-            return [], None
-        most = CANDIDATES + int((~may).sum())
-        best, _, failed = memory._ranked(asked, most, {"roles": RECALLED_ROLES})
-        places, told = self._told(best, without)
+        asked, memory, without = person_text(message)[:ASKED_CHARS], self._memory, list(without)
+        options: SearchOptions = {"roles": RECALLED_ROLES}
+        best, _, failed = memory._ranked(asked, CANDIDATES, options, without)
+        if best.evidence is None or not is_known(best.evidence):
+            return [], failed
+        places, told = self._told(best)
         if len(told.messages) < len(places):  # the next ones take the places of those out of reach
-            best, _, failed = memory._ranked(asked, len(turns), {"roles": RECALLED_ROLES})
-            places, told = self._told(best, without, checked=True)
+            best, _, failed = memory._ranked(asked, len(best.turns), options, without)
+            places, told = self._told(best, checked=True)
         return list(self._read(best.turns, places, told, Sought(asked), own_session)), failed
 
-    def _told(
-        self, best: Ranked, without: Iterable[tuple[str, int]], *, checked: bool = False
-    ) -> tuple[list[int], Told]:
+    def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
         """Return the best candidates and their messages; `checked` only those that can be read."""
         turns, index = best.turns, self._memory._index
-        may = _other_than(turns, without)
-        places = [place for place in best.places if may[place]]
+        places = list(best.places)
         if checked:
             places, _ = readable(index, turns, places, CANDIDATES)
-        places = places[:CANDIDATES]
         names = {turns.sessions[turns.where(place)[0]] for place in places}
         return places, index.told([int(turns.keys[place]) for place in places], sorted(names))
 
@@ -187,15 +189,3 @@ def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remem
         text=("… " if turn.start else "") + shown + (" …" if turn.stop else ""),
     )
 
-
-def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:
-    """Return a mask of the table's messages that leaves out `without`."""
-    import numpy as np
-
-    may = np.ones(len(turns), bool)
-    numbers = turns.once("numbers", lambda: {name: n for n, name in enumerate(turns.sessions)})
-    for session_id, position in without:
-        number = numbers.get(session_id)
-        if number is not None and position < turns.starts[number + 1] - turns.starts[number]:
-            may[turns.starts[number] + position] = False
-    return may
