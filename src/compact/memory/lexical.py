@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from compact.memory.questions import Dates, Question
 from compact.text.languages import words_of
 from compact.text.terms import STOP_WORDS
-from compact.text.turns import Keys, Trait, TurnTable
+from compact.text.turns import ROLE_NUMBERS, SCORED, Keys, Trait, TurnTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,10 +89,14 @@ def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> F
     """Score each message without its words: by who speaks, its traits and its date."""
     import numpy as np
 
-    score = np.array(_worths(question.asks, weights))[_signs(turns)]
+    score = np.array(_worths(question.asks, weights))[_signs(turns) & SCORED]
     if question.speaker:
         is_named = turns.speakers == question.speaker
         score += np.where(is_named, weights.prior, -weights.prior)
+    if question.is_own:
+        is_user = turns.rows["role"] == ROLE_NUMBERS["user"]
+        is_unnamed = turns.speakers == 0
+        score += np.where(is_user, weights.prior, -weights.prior) * is_unnamed
     if question.dates.months or question.dates.years:
         score += weights.date * _date_match(turns, question.dates)
     return score
@@ -106,7 +110,7 @@ def _worths(asks: Trait, weights: Weights) -> list[float]:
         own = (sign in FOR) - (sign in AGAINST)
         return weights.prior * own + weights.answer * (sign in asks)
 
-    return [sum(map(worth, Trait(each))) for each in range(2 * Trait.AFTER_QUESTION)]
+    return [sum(map(worth, Trait(each))) for each in range(SCORED + 1)]
 
 
 def session_scores(turns: TurnTable, scores: Floats) -> Floats:
@@ -142,7 +146,7 @@ def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Flo
 
     apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * session_of(turns))
     values = np.ones(len(places)) if weights is None else weights
-    is_short = turns.rows["length"][places] <= LONG
+    is_short = (turns.rows["length"][places] <= LONG) & (turns.speakers[places] > 0)
     # Sessions stand REACH places apart, so that the kernel reaches no other session.
     row = np.zeros(int(apart[-1]) + 1 if len(apart) else 0)
     row[apart[places[is_short]]] = values[is_short]
@@ -211,21 +215,21 @@ class Evidence(NamedTuple):
     """The cosine of the message that is nearest in meaning. None without vectors."""
 
 
-def evidence(
+def shared(
     turns: TurnTable,
     names: Sequence[Sequence[str]],
     keys_by_word: Sequence[Keys],
     may: NDArray[np.bool_],
-) -> Evidence:
-    """Weigh the words that a text shares with the message that fits best, of those where `may` is
-    True. `keys_by_word` lists the messages that have each of its words.
+) -> tuple[Floats, Evidence]:
+    """Return the weight of the words that each message shares with a text, of those where `may` is
+    True, and the evidence. `keys_by_word` lists the messages that have each word of the text.
 
     A word weighs ln(messages / messages that have it). Words of small talk weigh nothing.
-    Neighbours do not count: they say what a message is about, but not that it has an answer.
+    Neighbours do not count: they say what a message is about, but they have no answer.
     """
     import numpy as np
 
-    shared, total, messages = np.zeros(len(turns)), 0.0, int(may.sum()) + FEW
+    weights, total, messages = np.zeros(len(turns)), 0.0, int(may.sum()) + FEW
     for name, keys in zip(names, keys_by_word, strict=True):
         if len(name) == 1 and name[0] in SMALL_TALK:
             continue
@@ -233,6 +237,7 @@ def evidence(
         places = places[may[places]]
         rare = math.log(messages / (len(places) + 0.5))
         total += rare
-        shared[places] += rare
-    best = float(shared.max(initial=0.0))
-    return Evidence(best / math.log(max(messages, 2 * FEW)), best / max(total, 1e-9))
+        weights[places] += rare
+    best = float(weights.max(initial=0.0))
+    distinct = best / math.log(max(messages, 2 * FEW))
+    return weights, Evidence(distinct, best / max(total, 1e-9))

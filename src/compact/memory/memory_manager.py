@@ -314,7 +314,7 @@ class MemoryManager:
         query: str,
         most: int,
         options: SearchOptions,
-        without: Sequence[tuple[str, int]] | None = None,
+        without: Sequence[tuple[str, int]] = (),
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
         """Search. If the embedder fails, search by words, and return the embedder's error too."""
         try:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from compact.text.languages import words_of
 from compact.text.terms import STOP_WORDS, looked_for, pieces_of
-from compact.text.turns import Trait
+from compact.text.turns import SELF, Trait
 
 _ASKED = {
     Trait.TIME: "asks_time",
@@ -47,6 +47,8 @@ class Question:
     """Words to search for. If a name has several pieces, a message must have them all."""
     speaker: int
     """The place of the one speaker that the question names. 0 if it names none or several."""
+    is_own: bool
+    """Whether the question has first-person words. Then users' messages more likely answer it."""
     dates: Dates
     asks: Trait
     """The traits that an answer must have."""
@@ -68,6 +70,7 @@ def understood(text: str, speakers: Sequence[str]) -> Question:
         text=" ".join(words) or text,
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
+        is_own=not SELF.isdisjoint(pieces),
         dates=_dates_in(pieces),
         asks=Trait(sum(traits)),
     )

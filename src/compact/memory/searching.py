@@ -15,12 +15,13 @@ from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
     Weights,
-    evidence,
     prior,
     session_of,
     session_scores,
+    shared,
     words_score,
 )
+from compact.memory.lasting import with_later, with_standing
 from compact.memory.questions import understood
 from compact.memory.retention import DAY
 from compact.messages.codec import instant
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from compact.text.embedding import Near
 
     Floats = NDArray[np.float64]
+NOTHING = Evidence(0.0, 0.0)
 NEAREST = 400
 """How many messages the search by meaning returns."""
 BOOST = 0.1
@@ -83,8 +85,8 @@ class Ranked(NamedTuple):
     scores: Sequence[float]
     sessions: Sequence[int]
     session_scores: Sequence[float]
-    evidence: Evidence | None = None
-    """How much the text has in common with the message that fits best, where it was asked for."""
+    evidence: Evidence = NOTHING
+    """How much the text has in common with the message that fits best."""
 
 
 def ranked(
@@ -95,12 +97,10 @@ def ranked(
     most: int,
     only: SearchFilter,
     ways: Ways = WAYS,
-    without: Iterable[tuple[str, int]] | None = None,
+    without: Iterable[tuple[str, int]] = (),
 ) -> Ranked:
     """Find the messages that answer a text best, at most `most`, and at most as many sessions.
-
-    `without` leaves out messages, by session and position. Where it is given, the result says how
-    much the others have in common with the text.
+    `without` leaves out messages, by session and position.
     """
     import numpy as np
 
@@ -110,16 +110,14 @@ def ranked(
         turns = turns.of(only.sessions)
         within = _ranges(turns)
     is_allowed = _allowed(index, turns, only)
-    if without is not None:
-        is_allowed &= _other_than(turns, without)
+    is_allowed &= _other_than(turns, without)
     question = understood(text, turns.names)
     scores = np.zeros(len(turns))
     touched = np.zeros(0, np.int64)
-    knows = None
+    own, found = np.zeros(len(turns)), NOTHING
     if ways.words:
         keys_by_word = index.holding(question.names, within)
-        if without is not None:
-            knows = evidence(turns, question.names, keys_by_word, is_allowed)
+        own, found = shared(turns, question.names, keys_by_word, is_allowed)
         touched, words = words_score(turns, keys_by_word)
         scores = prior(turns, question, ways.weights)
         scores[touched] += ways.weights.words * words
@@ -127,25 +125,26 @@ def ranked(
         ranges = within or turns.once("ranges", lambda: _ranges(turns))
         near, more, cosines = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
         scores[near] += ways.weights.meaning * more
-        if knows is not None:
-            knows = knows._replace(cosine=float(cosines[is_allowed[near]].max(initial=0.0)))
+        found = found._replace(cosine=float(cosines[is_allowed[near]].max(initial=0.0)))
         is_touched = np.zeros(len(turns), bool)
         is_touched[touched] = is_touched[near] = True
         touched = np.flatnonzero(is_touched)
     scores *= _boost(index, turns, ways, within)
     scores[~is_allowed] = -np.inf
     candidates = touched[is_allowed[touched]]
-    best = candidates[_best(scores[candidates], most)]
+    best = candidates[_best(scores[candidates], most)].tolist()
+    best = with_standing(turns, best, own, most)
+    best = with_later(index, turns, best, question.names, own, is_allowed, within)[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[is_allowed], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
     return Ranked(
         turns,
-        best.tolist(),
+        best,
         _shares(scores[best]),
         sessions.tolist(),
         _shares(by_session[sessions]),
-        knows,
+        found,
     )
 
 

@@ -100,7 +100,7 @@ class _MemoryRecall:
         asked, memory, without = person_text(message)[:ASKED_CHARS], self._memory, list(without)
         options: SearchOptions = {"roles": RECALLED_ROLES}
         best, _, failed = memory._ranked(asked, CANDIDATES, options, without)
-        if best.evidence is None or not is_known(best.evidence):
+        if not is_known(best.evidence):
             return [], failed
         places, told = self._told(best)
         if len(told.messages) < len(places):  # the next ones take the places of those out of reach

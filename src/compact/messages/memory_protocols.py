@@ -31,10 +31,14 @@ class TurnIndex(Protocol):
         """
 
     def holding(
-        self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
+        self,
+        names: Sequence[Sequence[str]],
+        within: Sequence[tuple[int, int]] = (),
+        most: int | None = None,
     ) -> list[Keys]:
         """Return, for each name, the messages that contain all its words, compared by their stems.
-        `within` limits them to ranges of keys, both ends included.
+        `within` limits them to ranges of keys, both ends included. A name that more than `most`
+        messages contain has none.
         """
 
     def important(self, least: float) -> Keys:

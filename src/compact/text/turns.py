@@ -45,10 +45,13 @@ ROLE_NUMBERS = {role: number for number, role in enumerate(sorted(ROLES))}
 """Role → its number in the column `role`."""
 QUESTION_MARKS = "?？؟"
 
-_SELF = frozenset().union(*FIRST_PERSON.values())
+SELF = frozenset().union(*FIRST_PERSON.values())
+"""First-person words of all languages."""
 _TIMES = frozenset().union(*words_of("time_words").values())
 _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
+LONG = 200
+"""A user's text of more words is taken for a document. Nothing in it is said to last."""
 """A number with this many digits may be a year."""
 
 
@@ -64,10 +67,28 @@ class Trait(IntFlag):
     """The text has a capitalized word within a sentence."""
     AFTER_QUESTION = 32
     """The previous message asks a question. This is computed for each search and not stored."""
+    STANDING = 64
+    """A user says something in general form: always, never, rather."""
+    CHANGE = 128
+    """A user says that something changed, is withdrawn, or is not to be talked about."""
 
 
-_QUESTION, _OF_SELF, _TIME, _NUMBER, _NAME = (int(sign) for sign in list(Trait)[:5])
+SCORED = 2 * Trait.AFTER_QUESTION - 1
+"""The traits that raise or lower the score of any message."""
+_QUESTION, _OF_SELF, _TIME, _NUMBER, _NAME, _, _STANDING, _CHANGE = map(int, Trait)
 """The stored traits as plain numbers, since adding members of `Trait` takes ten times as long."""
+
+
+def _phrases(kind: str) -> dict[str, list[str]]:
+    """Return the phrases of one kind in all languages, by their first piece."""
+    found: dict[str, list[str]] = {}
+    for phrase in frozenset().union(*words_of(kind).values()):
+        pieces = pieces_of(phrase.replace("_", " "))
+        found.setdefault(pieces[0], []).append(f" {' '.join(pieces)} ")
+    return found
+
+
+_PHRASES = {_STANDING: _phrases("standing"), _CHANGE: _phrases("changes")}
 
 
 class Noted(NamedTuple):
@@ -88,12 +109,30 @@ def noted(message: Message, words: str | None = None) -> Noted:
     """Return the columns of a message. `words` is its searchable text, where that is known."""
     text, words = message.text, searchable(message) if words is None else words
     pieces = pieces_of(words)
+    own = pieces if words == text else pieces_of(text)
+    signs = _signs_of(text, set(own))
+    if message.role == "user" and len(own) <= LONG:
+        signs |= _lasting(own)
     return Noted(
         codec.instant(message.timestamp),
         min(len(pieces) - sum(map(STOP_WORDS.__contains__, pieces)), MOST_WORDS),
-        _signs_of(text, set(pieces if words == text else pieces_of(text))),
+        signs,
         ROLE_NUMBERS[message.role],
         message.name,
+    )
+
+
+def _lasting(pieces: list[str]) -> int:
+    """Return the traits of a user's text that say how long something holds."""
+    held, padded = set(pieces), f" {' '.join(pieces)} "
+    return sum(
+        sign
+        for sign, phrases in _PHRASES.items()
+        if any(
+            phrase in padded
+            for first in held.intersection(phrases)
+            for phrase in phrases[first]
+        )
     )
 
 
@@ -103,7 +142,7 @@ def _signs_of(text: str, pieces: set[str]) -> int:
     signs = 0
     if any(map(text.__contains__, QUESTION_MARKS)):
         signs |= _QUESTION
-    if not pieces.isdisjoint(_SELF):
+    if not pieces.isdisjoint(SELF):
         signs |= _OF_SELF
     if not pieces.isdisjoint(_TIMES) or any(len(piece) == _YEAR_DIGITS for piece in digits):
         signs |= _TIME

@@ -114,25 +114,29 @@ def holding(
     db: apsw.Connection,
     names: Sequence[Sequence[str]],
     within: Sequence[tuple[int, int]] = (),
+    most: int | None = None,
 ) -> list[Keys]:
     """For each name, keys of the messages that hold all its words, by stem; only within key ranges
-    (both ends included), where given.
+    (both ends included), where given. None for a name that more than `most` messages hold.
     """
     import numpy as np
 
     keys_by_name: list[Keys] = []
-    sql = "SELECT group_concat(rowid) FROM words WHERE words MATCH ?"
+    sql = "SELECT rowid FROM words WHERE words MATCH ?"
     ranges: Sequence[tuple[int, ...]] = within
     if 0 < len(within) <= MOST_RANGES:
         sql += " AND rowid BETWEEN ? AND ?"
     else:
         ranges = [()]
+    if most is not None:
+        sql += f" LIMIT {most + 1:d}"
+    sql = f"SELECT group_concat(rowid) FROM ({sql})"
     for name in names:
         wanted = " AND ".join(f'"{piece}"' for piece in name)
         rows = [query(db, sql, (wanted, *ends))[0][0] for ends in ranges]
         listed = ",".join(filter(None, rows))
         keys = np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)
-        keys_by_name.append(keys)
+        keys_by_name.append(keys if most is None or len(keys) <= most else keys[:0])
     return keys_by_name
 
 
