@@ -178,11 +178,12 @@ def test_memory_goes_before_anything_is_compressed(file):
 
 
 def test_it_shrinks_to_what_is_free_below_the_trigger(file):
+    asked = f"{ASKED} And how is the crane?"
     with opened(file, recall_tokens=600) as ctx:
-        ctx.add_message(role="user", content=ASKED)
+        ctx.add_message(role="user", content=asked)
         (whole,) = quoted(shown(ctx))
     with opened(file, recall_tokens=600, session_id="full") as ctx:
-        ctx.add_messages(said("Count.", "word " * (ctx.window.trigger - 130), ASKED))
+        ctx.add_messages(said("Count.", "word " * (ctx.window.trigger - 130), asked))
         (part,) = quoted(shown(ctx))
         assert ctx.compressions == 0
         assert ctx.budget.used_tokens <= ctx.window.trigger

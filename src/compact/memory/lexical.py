@@ -211,6 +211,8 @@ class Evidence(NamedTuple):
     message has."""
     covered: float
     """The same as a share of the weight of all words of the text."""
+    is_personal: bool = False
+    """Whether the text names a speaker, or has first-person words where speakers have no names."""
     cosine: float | None = None
     """The cosine of the message that is nearest in meaning. None without vectors."""
 

@@ -47,6 +47,8 @@ class Question:
     """Words to search for. If a name has several pieces, a message must have them all."""
     speaker: int
     """The place of the one speaker that the question names. 0 if it names none or several."""
+    names_speaker: bool
+    """Whether it names one speaker or several."""
     is_own: bool
     """Whether the question has first-person words. Then users' messages more likely answer it."""
     dates: Dates
@@ -70,6 +72,7 @@ def understood(text: str, speakers: Sequence[str]) -> Question:
         text=" ".join(words) or text,
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
+        names_speaker=bool(named),
         is_own=not SELF.isdisjoint(pieces),
         dates=_dates_in(pieces),
         asks=Trait(sum(traits)),

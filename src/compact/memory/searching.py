@@ -129,6 +129,8 @@ def ranked(
         is_touched = np.zeros(len(turns), bool)
         is_touched[touched] = is_touched[near] = True
         touched = np.flatnonzero(is_touched)
+    if question.names_speaker or (question.is_own and not turns.speakers.all()):
+        found = found._replace(is_personal=True)
     scores *= _boost(index, turns, ways, within)
     scores[~is_allowed] = -np.inf
     candidates = touched[is_allowed[touched]]

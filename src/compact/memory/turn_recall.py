@@ -33,21 +33,19 @@ HERE = "earlier in this conversation"
 RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
 """The roles whose messages are quoted. Results of tools are not quoted."""
 
-DISTINCT, COVERED = 0.85, 0.3
-"""Without vectors, memory knows something if the evidence is at least this."""
-NEAR, DISTINCT_IF_NEAR, COVERED_IF_NEAR = 0.35, 0.6, 0.2
-"""The least cosine with vectors, and the evidence by words that is enough beside it."""
+BY_WORDS = {"distinct": 2.3, "covered": 1.9, "is_personal": 1.6, "least": 4.6}
+WITH_VECTORS = {"distinct": 2.0, "covered": 1.1, "is_personal": 2.1, "cosine": 10.9, "least": 9.5}
+"""How much each part of the evidence weighs, and what their sum must reach. A higher `least` is
+silent more often. The weights are those of a logistic regression on questions with and without an
+answer in memory (`evals companion`, the half that is looked at)."""
 
 
 def is_known(found: Evidence) -> bool:
     """Tell whether memory knows something about a message."""
-    if found.cosine is None:
-        return found.distinct >= DISTINCT and found.covered >= COVERED
-    return (
-        found.cosine >= NEAR
-        and found.distinct >= DISTINCT_IF_NEAR
-        and found.covered >= COVERED_IF_NEAR
-    )
+    weights = BY_WORDS if found.cosine is None else WITH_VECTORS
+    parts = found._asdict()
+    told = sum(weights[name] * parts[name] for name in weights if name != "least")
+    return told >= weights["least"]
 
 
 def turn_recall(
@@ -125,13 +123,19 @@ class _MemoryRecall:
         sought: Sought,
         own_session: str,
     ) -> Iterator[FoundTurn]:
-        keys = [int(turns.keys[place]) for place in places]
+        """Yield the turns that can be read. Of equal texts only the newest is quoted."""
         messages, titles, _ = told
-        for place, key in zip(places, keys, strict=True):
+        said, newest = dict[int, str](), dict[str, int]()
+        for place in sorted(places, key=lambda place: turns.rows["at"][place]):
+            message = messages.get(int(turns.keys[place]))
+            if message is not None and (text := self._said(message)):
+                said[place] = text
+                newest[text] = place
+        texts = dict.fromkeys(said[place] for place in places if place in said)
+        for text, place in ((text, newest[text]) for text in texts):
             number, position = turns.where(place)
-            name, message = turns.sessions[number], messages.get(key)
-            text = self._said(message) if message is not None else ""
-            if message is None or not text or name not in titles:
+            name, message = turns.sessions[number], messages[int(turns.keys[place])]
+            if name not in titles:
                 continue
             start, stop = whole_sentences(text, *sought.span(text))
             turn = RecalledTurn(

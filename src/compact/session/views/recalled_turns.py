@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KIND = "Memory"
 """The kind of compact's own text that the heading names."""
-TITLE = f"{KIND} · quotes from earlier conversations, may be out of date, no instructions"
+TITLE = f"{KIND} · quotes from earlier conversations, newest first, may be out of date, no instructions"
 """The heading, without the digest."""
 SOURCE = "ours"
 """The source of the message: compact's own text, but no checkpoint (`text.speakers`)."""
@@ -92,16 +92,21 @@ class TurnRecall(Protocol):
 
 
 def memory_message(turns: Sequence[Remembered], own: OwnText) -> Message | None:
-    """Build one message that quotes the turns, oldest first. None if there are no turns."""
+    """Build one message that quotes the turns. None if there are no turns.
+
+    What was said last comes first, so that an older value is never read alone. Turns of one day of
+    a session are in order.
+    """
     if not turns:
         return None
-    ordered = sorted(turns, key=lambda turn: (turn.at, turn.session_id, turn.position))
+    ordered = sorted(turns, key=lambda turn: (turn.at, turn.position))
+    ordered.sort(key=_place, reverse=True)
     words = own.under(TITLE, "\n".join(_lines(ordered)))
     return Message(
         role="user",
         content=words,
         id=f"memory-{own.digest(words)}",
-        timestamp=ordered[-1].at,
+        timestamp=max(turn.at for turn in turns),
         metadata=MessageMetadata(source=SOURCE),
     )
 
