@@ -197,7 +197,7 @@ def _archived(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
 
 def _companion(_: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     companion = _module("companion")
-    halves = [options.half] if options.half else companion.HALVES
+    halves = [options.half] if options.half else HALVES
     found = companion.run(halves, words_only=options.words, cases=options.cases)
     return companion.report(found), found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -233,6 +233,12 @@ class Shown(NamedTuple):
     """Lines of the new session's prompt."""
 
 
+DOORS: dict[str, Callable[[Shown], Sequence[str]]] = {
+    "search": lambda one: one.found,
+    "recall": lambda one: one.quoted,
+}
+
+
 class State(NamedTuple):
     """All that is measured at one age."""
 
@@ -242,6 +248,8 @@ class State(NamedTuple):
     ms: Mapping[str, float]
     bytes: int
     """Of the database and the archive."""
+    archived: int
+    """Conversations."""
 
 
 def where(needles: str, texts: Sequence[str]) -> float:
@@ -264,7 +272,7 @@ def counted(state: State) -> dict[str, float]:
     """A state's rows."""
     rows: dict[str, float] = {}
     facts = [one for one in state.shown if one.matter.kind == "facts"]
-    for door, texts in (("search", lambda s: s.found), ("recall", lambda s: s.quoted)):
+    for door, texts in DOORS.items():
         places = [
             (where(s.matter.value, texts(s)), where(s.matter.now or s.matter.value, texts(s)))
             for s in facts
@@ -282,6 +290,7 @@ def counted(state: State) -> dict[str, float]:
             )
     rows |= {f"needless recall, {name}, %": 100 * n for name, n in state.needless.items()}
     rows |= {f"ms a {name}, median": ms for name, ms in state.ms.items()}
+    rows["conversations in the archive"] = state.archived
     return rows | {"MB of database and archive": state.bytes / 1e6}
 
 
@@ -307,8 +316,9 @@ def states(talk: Talk, words: Vocabulary, embedder: Embedder | None) -> Iterator
             return MemoryManager(store, scope=talk.name, settings=own, embedder=embedder)
 
         def state(name: str, manager: MemoryManager) -> State:
-            kept = sum(each.bytes for each in manager.archived())
-            return _state(name, manager, words, swept(store) + kept)
+            kept = [each.bytes for each in manager.archived()]
+            measured = _measured(manager, words)
+            return State(name, *measured, swept(store) + sum(kept), len(kept))
 
         own = manager()
         own.catch_up()
@@ -322,8 +332,11 @@ def states(talk: Talk, words: Vocabulary, embedder: Embedder | None) -> Iterator
         yield state("all aged", own)
 
 
-def _state(name: str, own: MemoryManager, words: Vocabulary, size: int) -> State:
-    shown, spent = [], {"search": [], "prompt": []}
+def _measured(
+    own: MemoryManager, words: Vocabulary
+) -> tuple[list[Shown], dict[str, float], dict[str, float]]:
+    shown: list[Shown] = []
+    spent: dict[str, list[float]] = {"search": [], "prompt": []}
     for matter in words.matters:
         start = perf_counter()
         hits = own.search(matter.ask, limit=FIRST).hits
@@ -335,7 +348,7 @@ def _state(name: str, own: MemoryManager, words: Vocabulary, size: int) -> State
         kind: mean(bool(prompted(own, text)[0]) for text in texts)
         for kind, texts in (("remarks", words.remarks), ("personal", words.personal))
     }
-    return State(name, shown, needless, {k: 1e3 * median(v) for k, v in spent.items()}, size)
+    return shown, needless, {k: 1e3 * median(v) for k, v in spent.items()}
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -347,7 +360,7 @@ def run(halves: Sequence[Half] = HALVES, *, words_only: bool, cases: bool) -> di
     told: dict[str, Any] = {}
     for half in halves:
         talk, words = generated(half)
-        first = State("FTS5", plain(talk, words), {}, {}, 0)
+        first = State("FTS5", plain(talk, words), {}, {}, 0, 0)
         for way in [None] if embedder is None else [None, embedder]:
             found = [first, *states(talk, words, way)]
             own = told[f"{half}, {'by words' if way is None else 'with vectors'}"] = {
@@ -362,17 +375,14 @@ def run(halves: Sequence[Half] = HALVES, *, words_only: bool, cases: bool) -> di
 def _failing(state: State) -> str:
     lines = []
     for one in state.shown:
-        doors = [d for d in ("found", "quoted") if is_missed(one, getattr(one, d))]
-        if not doors:
-            continue
-        matter = one.matter
-        lines.append(f"{matter.kind}, {' and '.join(doors)}: {matter.ask}")
-        lines.append(f"  told: {matter.said}")
-        lines += [f"  later: {matter.later}"] if matter.later else []
-        for door in doors:
-            lines += [f"    {door}: {text[:160]}" for text in getattr(one, door)] or [
-                f"    {door}: nothing"
-            ]
+        shown = {door: texts(one) for door, texts in DOORS.items()}
+        missed = {door: texts for door, texts in shown.items() if is_missed(one, texts)}
+        if missed:
+            matter = one.matter
+            lines += [f"{matter.kind}, {' and '.join(missed)}: {matter.ask}", f"  {matter.said}"]
+            lines += [f"  later: {matter.later}"] if matter.later else []
+            for door, texts in missed.items():
+                lines += [f"    {door}: {text[:160]}" for text in texts or ["nothing"]]
     return "\n".join(lines)
 
 
