@@ -2,8 +2,8 @@
 
 A thousand conversations of chatter hold sixty facts that are said once, of which fifteen are
 restated later with another value; ten matters are withdrawn and five barred. Chatter and questions
-share their words. There are two vocabularies, written by hand before the first measurement: cases
-of `look` may be read, of `score` there are only sums.
+share their words. There are two vocabularies, written by hand: cases of `look` may be read, of
+`score` there are only sums.
 """
 
 from __future__ import annotations
