@@ -104,16 +104,16 @@ def _moved(folder: Path, at: Path, every: int) -> Moved:
         with MemoryManager(store, settings=CompactConfig()) as memory:
             memory.catch_up()
             before = {name: _digest(store, name) for name in names}
-            full = _swept(store)
+            full = swept(store)
             memory.archive(names)
-            archived, kept = _swept(store), sum(each.bytes for each in memory.archived())
+            archived, kept = swept(store), sum(each.bytes for each in memory.archived())
             faults = len(memory.archives.verify()) + len(store.integrity_check())
             for name in names:
                 memory.restore(name)
             memory.catch_up()
             same = sum(_digest(store, name) == before[name] for name in names)
             faults += len(store.integrity_check())
-            return Moved(len(names), messages, same, faults, full, archived, _swept(store), kept)
+            return Moved(len(names), messages, same, faults, full, archived, swept(store), kept)
 
 
 def _by_default(folder: Path, at: Path, every: int) -> ByDefault:
@@ -124,7 +124,7 @@ def _by_default(folder: Path, at: Path, every: int) -> ByDefault:
                 _put(store, f"s{place}", said)
         with MemoryManager(store, settings=CompactConfig()) as memory:
             memory.catch_up()
-            sessions, before = memory.sessions(), _swept(store)
+            sessions, before = memory.sessions(), swept(store)
             last = max(each.updated_at for each in sessions)
             rows = memory.age(last + timedelta(days=AGES["archived"])).rows
             kept = memory.archived()
@@ -133,7 +133,7 @@ def _by_default(folder: Path, at: Path, every: int) -> ByDefault:
                 sum(row.why.startswith("importance") for row in rows),
                 len(kept),
                 before,
-                _swept(store),
+                swept(store),
                 sum(each.bytes for each in kept),
             )
 
@@ -151,7 +151,7 @@ def _digest(store: SQLiteManager, name: str) -> str:
     return found.hexdigest()
 
 
-def _swept(store: SQLiteManager) -> int:
+def swept(store: SQLiteManager) -> int:
     """Bytes of the file once it is written anew, so that states can be compared."""
     db: apsw.Connection = store.db
     db.execute("VACUUM")
@@ -193,7 +193,7 @@ def _found(
             needed = {f"{talk.name}/{each}" for each in asked.sessions}
             every.append(needed <= set(names))
             some.append(bool(needed & set(names)))
-    return Finding(state, len(every), mean(every), mean(some), _swept(store))
+    return Finding(state, len(every), mean(every), mean(some), swept(store))
 
 
 # --- numbers --------------------------------------------------------------------------------------
