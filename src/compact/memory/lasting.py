@@ -8,8 +8,8 @@ assistant there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from compact.memory.lexical import FEW, SMALL_TALK
 from compact.messages.memory_protocols import TurnIndex
@@ -28,87 +28,88 @@ SEAT, SEATS = 7, 3
 BREVITY, BRIEF = 6.0, 10
 """A standing sentence of few words counts as if it shared more: by `BREVITY` for one word, by half
 of it for `BRIEF` words. A short sentence is a rule; a long one is on something else, too."""
-HEADS = 3
+HEADS = 5
 """For how many hits to look for later words."""
 LINKED = 6.5
 """Words shared with the hit must weigh at least this much. Words of the question weigh twice. A
 lower value brings more that is on something else."""
+NEAR = 0.38
+"""The least cosine with the question of what is near in meaning."""
 COMMON = 200
 """A word in more messages links nothing."""
 
 
-def with_standing(turns: TurnTable, places: list[int], own: Floats, most: int) -> list[int]:
-    """Seat the standing sentences that share most with the question among the places that were
-    found. `own` is the weight of the words that each message shares with the question.
-    """
-    import numpy as np
+class Asked(NamedTuple):
+    """What a search knows of its question."""
 
-    if most <= SEAT:
-        return places
-    standing = np.flatnonzero(_persons(turns, Trait.STANDING) & (own > 0))
-    scores = own[standing] + BREVITY / (1 + turns.rows["length"][standing] / BRIEF)
-    seated = standing[np.argsort(-scores, kind="stable")][:SEATS].tolist()
-    first = places[:SEAT]
-    return list(dict.fromkeys([*first, *seated, *places[SEAT:]]))[:most]
+    names: Sequence[Sequence[str]]
+    """Its words."""
+    own: Floats
+    """For each message, the weight of the words that it shares with the question."""
+    cosines: Floats
+    """For each message, its cosine with the question. 0 if it is not near."""
+    may: Mask
+    """The messages that may be found."""
+    within: Sequence[tuple[int, int]]
+    """The ranges of keys that are searched. Empty for all."""
 
 
-def with_later(
-    index: TurnIndex,
-    turns: TurnTable,
-    places: list[int],
-    names: Sequence[Sequence[str]],
-    own: Floats,
-    may: Mask,
-    within: Sequence[tuple[int, int]],
-) -> list[int]:
+def with_later(index: TurnIndex, turns: TurnTable, places: list[int], asked: Asked) -> list[int]:
     """Put what changes, withdraws or bars the matter of one of the first hits beside the hit:
     before it if it is on the question too, else after it.
 
-    It is the person's later message that says so (`Trait.CHANGE`) and shares most rare words with
-    the hit. `names` are the question's words.
+    That is a later message of the person with a word of change (`Trait.CHANGE`): the one that
+    shares the rarest words with the hit, and the one that is nearest in meaning to the question.
     """
     heads = [place for place in places[:HEADS] if _persons(turns, Trait(0))[place]]
     messages, _, _ = index.told([int(turns.keys[place]) for place in heads], ())
     order = list[int]()
     for place in places:
-        message = messages.get(int(turns.keys[place])) if place in heads else None
-        later = None
-        if message is not None:
-            later = _later(index, turns, place, searchable(message), names, may, within)
-        if later is None:
-            order.append(place)
-        elif later in places or own[later] > 0:
-            order += [later, place]
-        else:
-            order += [place, later]
+        before, after = list[int](), list[int]()
+        if place in heads and (message := messages.get(int(turns.keys[place]))) is not None:
+            for later in _later(index, turns, place, searchable(message), asked):
+                is_on_it = later in places or asked.own[later] > 0 or asked.cosines[later] > 0
+                (before if is_on_it else after).append(later)
+        order += [*before, place, *after]
     return list(dict.fromkeys(order))
 
 
 def _later(
-    index: TurnIndex,
-    turns: TurnTable,
-    place: int,
-    text: str,
-    names: Sequence[Sequence[str]],
-    may: Mask,
-    within: Sequence[tuple[int, int]],
-) -> int | None:
+    index: TurnIndex, turns: TurnTable, place: int, text: str, asked: Asked
+) -> Iterator[int]:
     import numpy as np
 
     rows = turns.rows
-    candidates = may & _persons(turns, Trait.CHANGE) & (rows["at"] > rows["at"][place])
-    if not candidates.any():
-        return None
+    may = asked.may & _persons(turns, Trait.CHANGE) & (rows["at"] > rows["at"][place])
+    candidates = np.flatnonzero(may)
+    if not len(candidates):
+        return
     words = [each for each in looked_for(text) if not SMALL_TALK.issuperset(each)]
     weights = np.zeros(len(turns))
-    for word, keys in zip(words, index.holding(words, within, COMMON), strict=True):
+    for word, keys in zip(words, index.holding(words, asked.within, COMMON), strict=True):
         places: Keys = turns.places(keys)
         rare = math.log((len(turns) + FEW) / (len(places) + 0.5)) if len(places) else 0.0
-        weights[places] += rare * (2 if word in names else 1)
-    weights[~candidates] = 0.0
-    best = float(weights.max())
-    same = np.flatnonzero(weights == best)
-    return int(same[np.argmax(rows["at"][same])]) if best >= LINKED else None
+        weights[places] += rare * (2 if word in asked.names else 1)
+    for shares, least in ((weights, LINKED), (asked.cosines, NEAR)):
+        own = shares[candidates]
+        if own.max() >= least:
+            same = candidates[own == own.max()]
+            yield int(same[np.argmax(rows["at"][same])])
+
+
+def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int]:
+    """Seat the person's standing sentences that share most with the question among the places that
+    were found.
+    """
+    import numpy as np
+
+    if len(places) <= SEAT:
+        return places
+    may = asked.may & _persons(turns, Trait.STANDING) & (asked.own > 0)
+    standing = np.flatnonzero(may)
+    scores = asked.own[standing] + BREVITY / (1 + turns.rows["length"][standing] / BRIEF)
+    seated = standing[np.argsort(-scores, kind="stable")][:SEATS].tolist()
+    return list(dict.fromkeys([*places[:SEAT], *seated, *places[SEAT:]]))
 
 
 def _persons(turns: TurnTable, sign: Trait) -> Mask:

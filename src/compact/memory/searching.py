@@ -21,7 +21,7 @@ from compact.memory.lexical import (
     shared,
     words_score,
 )
-from compact.memory.lasting import with_later, with_standing
+from compact.memory.lasting import Asked, with_later, with_standing
 from compact.memory.questions import understood
 from compact.memory.retention import DAY
 from compact.messages.codec import instant
@@ -114,7 +114,7 @@ def ranked(
     question = understood(text, turns.names)
     scores = np.zeros(len(turns))
     touched = np.zeros(0, np.int64)
-    own, found = np.zeros(len(turns)), NOTHING
+    own, cosines, found = np.zeros(len(turns)), np.zeros(len(turns)), NOTHING
     if ways.words:
         keys_by_word = index.holding(question.names, within)
         own, found = shared(turns, question.names, keys_by_word, is_allowed)
@@ -123,9 +123,10 @@ def ranked(
         scores[touched] += ways.weights.words * words
     if ways.nearest is not None:
         ranges = within or turns.once("ranges", lambda: _ranges(turns))
-        near, more, cosines = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
-        scores[near] += ways.weights.meaning * more
-        found = found._replace(cosine=float(cosines[is_allowed[near]].max(initial=0.0)))
+        near, more = _meaning(turns, ways.nearest(question.text, ranges, NEAREST))
+        scores[near] += ways.weights.meaning * (more - more.min(initial=1.0))
+        cosines[near] = more
+        found = found._replace(cosine=float(cosines[is_allowed].max(initial=0.0)))
         is_touched = np.zeros(len(turns), bool)
         is_touched[touched] = is_touched[near] = True
         touched = np.flatnonzero(is_touched)
@@ -135,8 +136,8 @@ def ranked(
     scores[~is_allowed] = -np.inf
     candidates = touched[is_allowed[touched]]
     best = candidates[_best(scores[candidates], most)].tolist()
-    best = with_standing(turns, best, own, most)
-    best = with_later(index, turns, best, question.names, own, is_allowed, within)[:most]
+    asked = Asked(question.names, own, cosines, is_allowed, within)
+    best = with_standing(turns, with_later(index, turns, best, asked), asked)[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[is_allowed], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
@@ -179,19 +180,17 @@ def first_readable(index: TurnIndex, every: Ranked, most: int) -> tuple[Ranked, 
     return Ranked(every.turns, places, shares, *sessions, every.evidence), unread
 
 
-def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats, Floats]:
-    """Return the places of the nearest messages, how far each cosine is above the lowest one, and
-    the cosines.
+def _meaning(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
+    """Return the places of the nearest messages, and their cosines.
 
-    Only `NEAREST` messages are found. Measured from the lowest cosine, scores fall slowly to 0 at
-    the end of the list, without a jump.
+    Only `NEAREST` messages are found. Scores are measured from the lowest cosine, so that they fall
+    slowly to 0 at the end of the list, without a jump.
     """
     import numpy as np
 
     keys = np.array([each.key for each in near], np.int64)
-    cosines = np.array([each.cosine for each in near])
     own, places = turns.standing(keys)
-    return places, cosines[own] - cosines.min(initial=1.0), cosines[own]
+    return places, np.array([each.cosine for each in near])[own]
 
 
 def _ranges(turns: TurnTable) -> list[tuple[int, int]]:
