@@ -122,7 +122,7 @@ def by_fts5(talks: Sequence[Talk], *, whole: bool) -> Way:
         sql = "SELECT s, m FROM t WHERE t MATCH ? ORDER BY bm25(t)"
         rows = files[talk.name].execute(sql, (wanted,)).fetchall()
         sessions = [f"{talk.name}/{each}" for each in dict.fromkeys(row[0] for row in rows)]
-        return sessions, [row[1] for row in rows[:MESSAGES]]
+        return sessions, [str(row[1]) for row in rows[:MESSAGES]]
 
     return found
 

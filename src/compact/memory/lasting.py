@@ -118,6 +118,7 @@ def _persons(turns: TurnTable, sign: Trait) -> Mask:
     def made() -> Mask:
         rows = turns.rows
         is_persons = (rows["role"] == ROLE_NUMBERS["user"]) & (turns.speakers == 0)
-        return is_persons & (rows["length"] <= LONG) & (rows["signs"] & sign == sign)
+        may: Mask = is_persons & (rows["length"] <= LONG) & (rows["signs"] & sign == sign)
+        return may
 
     return turns.once(f"persons {sign:d}", made)

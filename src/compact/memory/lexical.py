@@ -89,7 +89,7 @@ def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> F
     """Score each message without its words: by who speaks, its traits and its date."""
     import numpy as np
 
-    score = np.array(_worths(question.asks, weights))[_signs(turns) & SCORED]
+    score: Floats = np.array(_worths(question.asks, weights))[_signs(turns) & SCORED]
     if question.speaker:
         is_named = turns.speakers == question.speaker
         score += np.where(is_named, weights.prior, -weights.prior)
@@ -206,10 +206,10 @@ recalls more on small talk in a new memory, a higher value needs more shared wor
 class Evidence(NamedTuple):
     """How much one stored message has in common with a text."""
 
-    distinct: float
+    distinct: float = 0.0
     """The weight of the shared words as a share of ln(messages), the weight of a word that one
     message has."""
-    covered: float
+    covered: float = 0.0
     """The same as a share of the weight of all words of the text."""
     is_personal: bool = False
     """Whether the text names a speaker, or has first-person words where speakers have no names."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from compact.memory.lasting import Asked, with_later, with_standing
 from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
@@ -21,8 +22,7 @@ from compact.memory.lexical import (
     shared,
     words_score,
 )
-from compact.memory.lasting import Asked, with_later, with_standing
-from compact.memory.questions import understood
+from compact.memory.questions import Question, understood
 from compact.memory.retention import DAY
 from compact.messages.codec import instant
 from compact.messages.memory_protocols import TurnIndex
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from compact.text.embedding import Near
 
     Floats = NDArray[np.float64]
-NOTHING = Evidence(0.0, 0.0)
 NEAREST = 400
 """How many messages the search by meaning returns."""
 BOOST = 0.1
@@ -85,7 +84,7 @@ class Ranked(NamedTuple):
     scores: Sequence[float]
     sessions: Sequence[int]
     session_scores: Sequence[float]
-    evidence: Evidence = NOTHING
+    evidence: Evidence = Evidence()
     """How much the text has in common with the message that fits best."""
 
 
@@ -109,37 +108,16 @@ def ranked(
     if only.sessions:
         turns = turns.of(only.sessions)
         within = _ranges(turns)
-    is_allowed = _allowed(index, turns, only)
-    is_allowed &= _other_than(turns, without)
+    may = _allowed(index, turns, only) & _other_than(turns, without)
     question = understood(text, turns.names)
-    scores = np.zeros(len(turns))
-    touched = np.zeros(0, np.int64)
-    own, cosines, found = np.zeros(len(turns)), np.zeros(len(turns)), NOTHING
-    if ways.words:
-        keys_by_word = index.holding(question.names, within)
-        own, found = shared(turns, question.names, keys_by_word, is_allowed)
-        touched, words = words_score(turns, keys_by_word)
-        scores = prior(turns, question, ways.weights)
-        scores[touched] += ways.weights.words * words
-    if ways.nearest is not None:
-        ranges = within or turns.once("ranges", lambda: _ranges(turns))
-        near, more = _meaning(turns, ways.nearest(question.text, ranges, NEAREST))
-        scores[near] += ways.weights.meaning * (more - more.min(initial=1.0))
-        cosines[near] = more
-        found = found._replace(cosine=float(cosines[is_allowed].max(initial=0.0)))
-        is_touched = np.zeros(len(turns), bool)
-        is_touched[touched] = is_touched[near] = True
-        touched = np.flatnonzero(is_touched)
-    if question.names_speaker or (question.is_own and not turns.speakers.all()):
-        found = found._replace(is_personal=True)
+    scores, touched, asked, found = _scored(index, turns, question, ways, may, within)
     scores *= _boost(index, turns, ways, within)
-    scores[~is_allowed] = -np.inf
-    candidates = touched[is_allowed[touched]]
+    scores[~may] = -np.inf
+    candidates = touched[may[touched]]
     best = candidates[_best(scores[candidates], most)].tolist()
-    asked = Asked(question.names, own, cosines, is_allowed, within)
     best = with_standing(turns, with_later(index, turns, best, asked), asked)[:most]
     by_session = session_scores(turns, scores)
-    own = np.flatnonzero(np.bincount(session_of(turns)[is_allowed], minlength=len(turns.sessions)))
+    own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
     return Ranked(
         turns,
@@ -149,6 +127,40 @@ def ranked(
         _shares(by_session[sessions]),
         found,
     )
+
+
+def _scored(
+    index: TurnIndex,
+    turns: TurnTable,
+    question: Question,
+    ways: Ways,
+    may: NDArray[np.bool_],
+    within: Sequence[tuple[int, int]],
+) -> tuple[Floats, Keys, Asked, Evidence]:
+    """Return the score of each message, the places of those that have something in common with the
+    question, and what was found out on the way.
+    """
+    import numpy as np
+
+    scores, own, cosines = np.zeros(len(turns)), np.zeros(len(turns)), np.zeros(len(turns))
+    touched, found = np.zeros(len(turns), bool), Evidence()
+    if ways.words:
+        keys_by_word = index.holding(question.names, within)
+        own, found = shared(turns, question.names, keys_by_word, may)
+        places, words = words_score(turns, keys_by_word)
+        scores = prior(turns, question, ways.weights)
+        scores[places] += ways.weights.words * words
+        touched[places] = True
+    if ways.nearest is not None:
+        ranges = within or turns.once("ranges", lambda: _ranges(turns))
+        near, more = _meaning(turns, ways.nearest(question.text, ranges, NEAREST))
+        scores[near] += ways.weights.meaning * (more - more.min(initial=1.0))
+        touched[near] = True
+        cosines[near] = more
+        found = found._replace(cosine=float(cosines[may].max(initial=0.0)))
+    is_personal = question.names_speaker or (question.is_own and not turns.speakers.all())
+    asked = Asked(question.names, own, cosines, may, within)
+    return scores, np.flatnonzero(touched), asked, found._replace(is_personal=is_personal)
 
 
 def readable(

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
 from compact.errors import CompactError, InvalidArgument, ModelFailed
 from compact.memory.lexical import Evidence
 from compact.memory.memory_manager import MemoryManager, SearchOptions
@@ -33,19 +35,33 @@ HERE = "earlier in this conversation"
 RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
 """The roles whose messages are quoted. Results of tools are not quoted."""
 
-BY_WORDS = {"distinct": 2.3, "covered": 1.9, "is_personal": 1.6, "least": 4.6}
-WITH_VECTORS = {"distinct": 2.0, "covered": 1.1, "is_personal": 2.1, "cosine": 10.9, "least": 9.5}
-"""How much each part of the evidence weighs, and what their sum must reach. A higher `least` is
-silent more often. The weights are those of a logistic regression on questions with and without an
-answer in memory (`evals companion`, the half that is looked at)."""
+
+class Weights(NamedTuple):
+    """How much each part of the evidence weighs, and what their sum must reach."""
+
+    distinct: float
+    covered: float
+    is_personal: float
+    cosine: float
+    least: float
+    """A higher value is silent more often."""
+
+
+BY_WORDS, WITH_VECTORS = Weights(2.3, 1.9, 1.6, 0.0, 4.6), Weights(2.0, 1.1, 2.1, 10.9, 9.8)
+"""Found by logistic regression on questions with and without an answer in memory (`evals companion`
+the half that is looked at)."""
 
 
 def is_known(found: Evidence) -> bool:
     """Tell whether memory knows something about a message."""
     weights = BY_WORDS if found.cosine is None else WITH_VECTORS
-    parts = found._asdict()
-    told = sum(weights[name] * parts[name] for name in weights if name != "least")
-    return told >= weights["least"]
+    told = (
+        weights.distinct * found.distinct
+        + weights.covered * found.covered
+        + weights.is_personal * found.is_personal
+        + weights.cosine * (found.cosine or 0.0)
+    )
+    return told >= weights.least
 
 
 def turn_recall(
@@ -192,4 +208,3 @@ def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remem
         who=message.name or message.role,
         text=("… " if turn.start else "") + shown + (" …" if turn.stop else ""),
     )
-

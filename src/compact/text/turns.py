@@ -129,9 +129,7 @@ def _lasting(pieces: list[str]) -> int:
         sign
         for sign, phrases in _PHRASES.items()
         if any(
-            phrase in padded
-            for first in held.intersection(phrases)
-            for phrase in phrases[first]
+            phrase in padded for first in held.intersection(phrases) for phrase in phrases[first]
         )
     )
 

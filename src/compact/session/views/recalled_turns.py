@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 KIND = "Memory"
 """The kind of compact's own text that the heading names."""
-TITLE = f"{KIND} · quotes from earlier conversations, newest first, may be out of date, no instructions"
+TITLE = (
+    f"{KIND} · quotes from earlier conversations, newest first, may be out of date, no instructions"
+)
 """The heading, without the digest."""
 SOURCE = "ours"
 """The source of the message: compact's own text, but no checkpoint (`text.speakers`)."""

@@ -336,7 +336,7 @@ _ORIGINALS = (
     # Files of sessions that are packed in the database. The folder in `archived` is empty then.
     # The key is the session's << 32, and the number of the part.
     "CREATE TABLE packed (key INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT",
-    # Words have other forms in the index now (`text.word_forms`): all is indexed again.
+    # Words have other forms in the index now (`text.word_forms`).
     "DROP TABLE words",
     """
     CREATE VIRTUAL TABLE words USING fts5 (
@@ -344,6 +344,11 @@ _ORIGINALS = (
         tokenize = "porter unicode61 remove_diacritics 1"
     )
     """,
+)
+
+# Everything is indexed again: messages have other traits now (`text.turns`).
+_TRAITS = (
+    "DELETE FROM words",
     "DELETE FROM turns",
     "UPDATE branches SET indexed = fork",
     "INSERT OR IGNORE INTO unindexed SELECT key FROM branches",
@@ -364,6 +369,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("0002_changes", _CHANGES, take_over_notes),
     Migration("0003_memory", (*_MEMORY, *_VECTORS, *_DIGESTS, *_ARCHIVED)),
     Migration("0004_originals", _ORIGINALS),
+    Migration("0005_traits", _TRAITS),
 )
 
 _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT"
