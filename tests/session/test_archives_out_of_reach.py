@@ -67,7 +67,7 @@ def test_texts_that_came_later_are_read(store: SQLiteManager) -> None:
 
 def test_automatic_recall_quotes_what_can_be_read(store: SQLiteManager) -> None:
     with ContextManager(window=8_192, store=store, session_id="new", memory=True) as ctx:
-        ctx.add_message(role="user", content="Which pilots leave berth 7 and berth 8?")
+        ctx.add_message(role="user", content="Which of my pilots leave berth 7 and berth 8?")
         prompt = str(ctx.get_context_for_model())
     assert "two: pilots leave berth 7" in prompt
     assert f"{AWAY}: " not in prompt

@@ -1,8 +1,10 @@
-"""What a person said that lasts, beside what a search finds: standing sentences on the question's
-topic, and what was said later on the matter of a hit.
+"""Adds to a search's hits what a person said that lasts: later words on the matter of a hit, and
+standing sentences on the topic of the question.
 
-Only messages of the role `user` count, and only where speakers have no names: a person talks to an
-assistant there.
+An old value is not found alone, a withdrawn plan comes with its withdrawal, and a matter that is
+not to be talked about comes with that rule. "How do I write a login?" finds "Always show code with
+types". Only messages of the role `user` without a speaker's name count: there a person talks to an
+assistant, and says what holds.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ BREVITY, BRIEF = 6.0, 10
 of it for `BRIEF` words. A short sentence is a rule; a long one is on something else, too."""
 HEADS = 5
 """For how many hits to look for later words."""
-LINKED = 6.5
-"""Words shared with the hit must weigh at least this much. Words of the question weigh twice. A
-lower value brings more that is on something else."""
+LINKED = 0.65
+"""Words shared with the hit must weigh at least this share of ln(messages). Words of the question
+weigh twice. A lower value brings more that is on something else."""
 NEAR = 0.38
 """The least cosine with the question of what is near in meaning."""
 COMMON = 200
@@ -79,9 +81,10 @@ def _later(
 ) -> Iterator[int]:
     import numpy as np
 
-    rows = turns.rows
-    may = asked.may & _persons(turns, Trait.CHANGE) & (rows["at"] > rows["at"][place])
-    candidates = np.flatnonzero(may)
+    at = turns.rows["at"]
+    is_after = at > at[place]
+    is_after[place + 1 :] |= at[place + 1 :] == at[place]
+    candidates = np.flatnonzero(asked.may & _persons(turns, Trait.CHANGE) & is_after)
     if not len(candidates):
         return
     words = [each for each in looked_for(text) if not SMALL_TALK.issuperset(each)]
@@ -90,11 +93,12 @@ def _later(
         places: Keys = turns.places(keys)
         rare = math.log((len(turns) + FEW) / (len(places) + 0.5)) if len(places) else 0.0
         weights[places] += rare * (2 if word in asked.names else 1)
-    for shares, least in ((weights, LINKED), (asked.cosines, NEAR)):
+    linked = LINKED * math.log(len(turns) + FEW)
+    for shares, least in ((weights, linked), (asked.cosines, NEAR)):
         own = shares[candidates]
         if own.max() >= least:
             same = candidates[own == own.max()]
-            yield int(same[np.argmax(rows["at"][same])])
+            yield int(same[np.argmax(at[same])])
 
 
 def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
 """How much a neighbour counts, by its distance. Earlier messages count more than later ones."""
+ANSWER = 0.5
+"""How much a question counts for an assistant's answer."""
 REACH = 3
 """Distance of the farthest neighbour."""
 _KERNEL = [NEIGHBOURS[-distance] for distance in range(-REACH, REACH + 1)]
@@ -139,19 +141,28 @@ def session_of(turns: TurnTable) -> Keys:
 
 
 def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Floats:
-    """Spread the weights of some places to their neighbours by distance, within a session. A long
-    message's weight is not spread.
+    """Spread the weights of some places to their neighbours by distance, within a session.
+
+    Where speakers have no names, a person talks to an assistant. There only a question's weight is
+    spread, to its answer: the next message is on something else. A long message's weight is never
+    spread.
     """
     import numpy as np
 
-    apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * session_of(turns))
+    own = session_of(turns)
+    apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * own)
     values = np.ones(len(places)) if weights is None else weights
-    is_short = (turns.rows["length"][places] <= LONG) & (turns.speakers[places] > 0)
+    is_short, is_named = turns.rows["length"][places] <= LONG, turns.speakers[places] > 0
+    is_spread = is_short & is_named
     # Sessions stand REACH places apart, so that the kernel reaches no other session.
     row = np.zeros(int(apart[-1]) + 1 if len(apart) else 0)
-    row[apart[places[is_short]]] = values[is_short]
+    row[apart[places[is_spread]]] = values[is_spread]
     scores = np.convolve(row, _KERNEL)[REACH:][apart] if len(row) else row
-    scores[places[~is_short]] += values[~is_short]
+    scores[places[~is_spread]] += values[~is_spread]
+    is_question = turns.rows["signs"][places] & Trait.QUESTION > 0
+    asked = is_short & ~is_named & is_question & (places + 1 < len(turns))
+    asked[asked] = own[places[asked]] == own[places[asked] + 1]
+    scores[places[asked] + 1] += ANSWER * values[asked]
     return scores
 
 

@@ -1,0 +1,132 @@
+"""Memory's search and recall know what was said later, and what holds for ever."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from compact import ContextManager, MemoryManager
+from compact.messages.messages import Message
+from compact.text.turns import Trait, noted
+
+BEGUN = datetime(2024, 3, 1, 9, tzinfo=UTC)
+CHATTER = (
+    "The tomatoes on the balcony have spots again.",
+    "We watched a long film about a lighthouse.",
+    "It rains and the neighbours are moving furniture.",
+    "What goes well with roast lamb?",
+    "I read that the Romans knew glue.",
+)
+
+
+def memory_of(*said: str, store: object = ":memory:") -> MemoryManager:
+    """A memory of conversations a week apart. Each says one thing among chatter."""
+    memory = MemoryManager(store)
+    for number, text in enumerate(said):
+        talk = [*CHATTER[:3], text, *CHATTER[3:]]
+        for place, each in enumerate(talk):
+            at = BEGUN + timedelta(weeks=number, minutes=place)
+            memory.add_message(f"s{number}", role="user", content=each, timestamp=at)
+            answer = "I see."
+            memory.add_message(f"s{number}", role="assistant", content=answer, timestamp=at)
+    return memory
+
+
+def found(memory: MemoryManager, question: str, limit: int = 5) -> list[str]:
+    return [hit.text for hit in memory.search(question, limit=limit).hits]
+
+
+@pytest.mark.parametrize(
+    ("old", "later", "question"),
+    [
+        (
+            "The knee appointment is on the 4th of March.",
+            "Turns out the knee thing moved to the 9th.",
+            "When is my knee appointment?",
+        ),
+        (
+            "Mein Zahnarzt ist Dr. Abel am Kanal.",
+            "Wir haben den Zahnarzt gewechselt, Dr. Nakamura ist gut.",
+            "Wer ist mein Zahnarzt?",
+        ),
+        (
+            "Mi dentista es el doctor Abel, junto al canal.",
+            "Ya no voy a ese dentista, ahora es la doctora Nakamura.",
+            "¿Quién es mi dentista?",
+        ),
+    ],
+)
+def test_a_new_value_comes_before_the_old_one(old: str, later: str, question: str) -> None:
+    hits = found(memory_of(old, later), question)
+    assert hits.index(later) < hits.index(old)
+
+
+def test_a_withdrawal_comes_with_what_it_withdraws_though_the_question_shares_no_word() -> None:
+    old, later = "New Year will be in Lisbon, near the castle.", "Never mind the Lisbon trip."
+    hits = found(memory_of(old, later, *CHATTER), "Where do we spend New Year?")
+    assert hits[:2] == [old, later]
+
+
+def test_what_was_said_before_withdraws_nothing() -> None:
+    earlier, now = "Forget Lisbon, it is too far.", "New Year will be in Lisbon, near the castle."
+    hits = found(memory_of(earlier, now, *CHATTER), "Where do we spend New Year?")
+    assert hits[0] == now
+    assert earlier not in hits
+
+
+def test_recall_brings_the_rule_with_the_matter(tmp_path: object) -> None:
+    matter = "Tobias took the clock after the funeral."
+    rule = "Please don't bring up Tobias ever again."
+    with memory_of(matter, rule, store=f"{tmp_path}/chat.db"):
+        pass
+    with ContextManager(window=8_000, store=f"{tmp_path}/chat.db", memory=True) as ctx:
+        ctx.add_message(role="user", content="Who took the clock after my father's funeral?")
+        prompt = str(ctx.get_context_for_model())
+    assert matter in prompt
+    assert prompt.index(rule) < prompt.index(matter), "the newest comes first"
+
+
+def test_standing_sentences_have_seats_after_the_first_hits() -> None:
+    rule = "Always show types when I ask for code."
+    talk = [f"The login page number {n} asks for a code by mail." for n in range(12)]
+    hits = found(memory_of(rule, *talk), "How do I write the code of a login page?", limit=10)
+    assert rule not in hits[:5]
+    assert rule in hits
+    assert rule not in found(memory_of(rule, *talk), "Which lighthouse was it?", limit=10)
+
+
+def test_a_neighbour_of_a_hit_is_no_hit_where_a_person_talks_to_an_assistant() -> None:
+    hits = found(memory_of("The piano lesson is on Tuesdays."), "When is the piano lesson?")
+    assert hits == ["The piano lesson is on Tuesdays."]
+
+
+def test_saying_something_twice_does_not_silence_recall(tmp_path: object) -> None:
+    said = "My dentist is Dr. Abel by the canal."
+    with memory_of(said, *CHATTER, said, store=f"{tmp_path}/chat.db"):
+        pass
+    with ContextManager(window=8_000, store=f"{tmp_path}/chat.db", memory=True) as ctx:
+        ctx.add_message(role="user", content="Who is my dentist?")
+        prompt = str(ctx.get_context_for_model())
+        assert prompt.count(said) == 1, "one copy"
+        assert "2024-04-12" in prompt, "the newer one"
+        assert "2024-03-01" not in prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "traits"),
+    [
+        ("I always take the window seat.", Trait.STANDING),
+        ("Ich nehme immer den Fensterplatz.", Trait.STANDING),
+        ("いつも窓側に座ります。", Trait.STANDING),
+        ("The trip is cancelled.", Trait.CHANGE),
+        ("Wir fahren doch nicht nach Lissabon.", Trait.CHANGE),
+        ("我们不再去里斯本了。", Trait.CHANGE),
+        ("Больше не едем в Лиссабон.", Trait.CHANGE),
+        ("The seat is by the window.", Trait(0)),
+    ],
+)
+def test_what_lasts_is_noted_of_a_person_only(text: str, traits: Trait) -> None:
+    both = Trait.STANDING | Trait.CHANGE
+    assert Trait(noted(Message(role="user", content=text)).signs) & both == traits
+    assert not Trait(noted(Message(role="assistant", content=text)).signs) & both
+    pasted = f"{text} {'word ' * 300}"
+    assert not Trait(noted(Message(role="user", content=pasted)).signs) & both
