@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -18,7 +18,9 @@ from typer.models import ArgumentInfo
 
 from compact.cli.render import Report, print_report
 from compact.cli.words import COLOUR, When
+from compact.messages import clock_and_ids
 from compact.messages.sizes import size_in
+from compact.text.dates import Span, span_of
 
 EXAMPLES = "Examples:"
 """The heading in a command's docstring after which help keeps the line breaks."""
@@ -52,12 +54,19 @@ def count(text: str | int) -> int:
 
 def day(text: str) -> datetime:
     """Parse a day, or a day with a time. Without a time zone, UTC is assumed."""
+    return _named_time(text).start
+
+
+def day_end(text: str) -> datetime:
+    """Parse a day like `day`, and return its last instant."""
+    return _named_time(text).last
+
+
+def _named_time(text: str) -> Span:
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        example = "2026-05-17 or 2026-05-17T09:30"
-        raise typer.BadParameter(f"{text[:40]!r} is no day, such as {example}") from None
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return span_of(text, clock_and_ids.now())
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def quoted(text: object) -> str:
@@ -73,9 +82,9 @@ def number_option(help: str, parser: Callable[[str], object] = whole_number) -> 
     return typer.Option(parser=parser, metavar="N", help=help)
 
 
-def day_option(help: str) -> Any:  # noqa: ANN401
+def day_option(help: str, parser: Callable[[str], datetime] = day) -> Any:  # noqa: ANN401
     """Define an option with a day."""
-    return typer.Option(parser=day, metavar="DAY", help=help)
+    return typer.Option(parser=parser, metavar="DAY", help=help)
 
 
 def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from compact.memory.lexical import (
     WEIGHTS,
     Weights,
+    nearness,
     prior,
     session_of,
     session_scores,
     words_score,
 )
-from compact.memory.questions import understood
+from compact.memory.questions import Question, understood
 from compact.memory.retention import DAY
 from compact.messages.codec import instant
 from compact.messages.memory_protocols import TurnIndex
@@ -87,12 +88,15 @@ def ranked(
     index: TurnIndex,
     scope: str | None,
     text: str,
+    now: datetime,
     *,
     most: int,
     only: SearchFilter,
     ways: Ways = WAYS,
 ) -> Ranked:
-    """Find the messages that answer a text best, at most `most`, and at most as many sessions."""
+    """Find the messages that answer a text best, at most `most`, and at most as many sessions.
+    Words such as `yesterday` count from `now`.
+    """
     import numpy as np
 
     turns = index.turns(scope)
@@ -101,23 +105,25 @@ def ranked(
         turns = turns.of(only.sessions)
         within = _ranges(turns)
     is_allowed = _allowed(index, turns, only)
-    question = understood(text, turns.names)
-    scores = np.zeros(len(turns))
-    touched = np.zeros(0, np.int64)
+    question = question_of(text, turns, now)
+    fits, is_found = nearness(turns, question.times)
+    if not question.names and (question.times or only.since or only.until):
+        is_found |= not question.times
+        is_allowed &= is_found
+    scores = ways.weights.date * fits
     if ways.words:
         touched, words = words_score(turns, index.holding(question.names, within))
-        scores = prior(turns, question, ways.weights)
+        scores += prior(turns, question, ways.weights)
         scores[touched] += ways.weights.words * words
-    if ways.nearest is not None:
+        is_found[touched] = True
+    if ways.nearest is not None and text:
         ranges = within or turns.once("ranges", lambda: _ranges(turns))
         near, more = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
         scores[near] += ways.weights.meaning * more
-        is_touched = np.zeros(len(turns), bool)
-        is_touched[touched] = is_touched[near] = True
-        touched = np.flatnonzero(is_touched)
-    scores *= _boost(index, turns, ways, within)
+        is_found[near] = True
+    scores *= _boost(index, turns, ways, within, now)
     scores[~is_allowed] = -np.inf
-    candidates = touched[is_allowed[touched]]
+    candidates = np.flatnonzero(is_found & is_allowed)
     best = candidates[_best(scores[candidates], most)]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[is_allowed], minlength=len(turns.sessions)))
@@ -129,6 +135,14 @@ def ranked(
         sessions.tolist(),
         _shares(by_session[sessions]),
     )
+
+
+def question_of(text: str, turns: TurnTable, now: datetime) -> Question:
+    """Read a question about these messages."""
+    at = turns.rows["at"]
+    within = turns.once("within", lambda: (int(at.min(initial=0)), int(at.max(initial=0))))
+    first, last = map(instant_of, within)
+    return understood(text, turns.names, now, (first, last))
 
 
 def readable(
@@ -202,7 +216,11 @@ def _in_span(turns: TurnTable, since: datetime | None, until: datetime | None) -
 
 
 def _boost(
-    index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
+    index: TurnIndex,
+    turns: TurnTable,
+    ways: Ways,
+    within: Sequence[tuple[int, int]],
+    now: datetime,
 ) -> Floats:
     """Return the factor by which to multiply each score."""
     import numpy as np
@@ -212,7 +230,7 @@ def _boost(
         at = turns.rows["at"]
         factor += BOOST * np.exp2(-(at.max() - at) / HALF_LIFE)
     if ways.about:
-        topic = understood(ways.about, turns.names)
+        topic = question_of(ways.about, turns, now)
         places, words = words_score(turns, index.holding(topic.names, within))
         factor[places] += BOOST * words
     return factor

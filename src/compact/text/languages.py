@@ -34,6 +34,14 @@ def words_of(kind: str) -> Mapping[str, frozenset[str]]:
     return {code: frozenset(row[kind].split()) for code, row in _KNOWN.items() if kind in row}
 
 
+def lists_of(kind: str) -> Mapping[str, list[list[str]]]:
+    """Return the lists of one kind in `languages.json`, by language code: words in order, each with
+    its other forms.
+    """
+    rows = ((code, row[kind].split()) for code, row in _KNOWN.items() if kind in row)
+    return {code: [each.split("/") for each in words] for code, words in rows}
+
+
 NAMES: Mapping[str, str] = {code: row["name"] for code, row in _KNOWN.items()}
 """Language code → the language's name, for all known languages."""
 FUNCTION_WORDS = words_of("function_words")

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, cast
 
-from compact.cli.options import FOUND, Most, argument, command, day_option, flag, text_option
+from compact.cli.options import (
+    FOUND,
+    Most,
+    argument,
+    command,
+    day_end,
+    day_option,
+    flag,
+    text_option,
+)
 from compact.cli.progress import Progress, counting
 from compact.cli.render import Aside, Part, Report, Styled, Table
 from compact.cli.stores import StoreOptions, memory_of, opened
@@ -28,10 +37,10 @@ class FindOptions(StoreOptions):
         list[str] | None,
         text_option("ROLE", "Only what user, assistant, tool or system said; may be repeated."),
     ] = None
-    since: Annotated[datetime | None, day_option("Only from this day on, such as 2026-05-17.")] = (
-        None
-    )
-    until: Annotated[datetime | None, day_option("Only until this instant.")] = None
+    since: Annotated[
+        datetime | None, day_option("Only from this day on, such as 2026-05-17 or 'last week'.")
+    ] = None
+    until: Annotated[datetime | None, day_option("Only until the end of this day.", day_end)] = None
     recent: Annotated[bool, flag("--recent", "Prefer newer messages a little.")] = False
 
 
@@ -39,25 +48,29 @@ class FindOptions(StoreOptions):
 def search(
     options: FindOptions,
     *,
-    query: Annotated[list[str], argument("QUERY...", "A question, or words.")],
+    query: Annotated[
+        list[str] | None, argument("QUERY...", "A question, or words. None: all of a time.")
+    ] = None,
     most: Most = FOUND,
     sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
 ) -> Report:
     """Search all sessions for an answer to a question, the best match first.
 
-    A message is found by its words in any form, and by the messages beside it. Without --scope,
-    the scope default is searched; sessions of other scopes are never found.
+    A message is found by its words in any form, by the messages beside it, and by the time that
+    the question names. Without --scope, the scope default is searched; sessions of other scopes
+    are never found.
 
     Examples:
       compactctl search when did we move the harbour office
       compactctl search "winter berths" --since 2026-01-01 --role user
       compactctl search boat licence --sessions --json
+      compactctl search what did we talk about yesterday
     """
     with opened(options) as catalog, Progress("Searching") as progress:
         memory = memory_of(catalog)
         memory.catch_up(counting(progress, "Indexing"))
         result = memory.search(
-            " ".join(query),
+            " ".join(query or ()),
             limit=most,
             sessions=[catalog.find(name).id for name in options.session or ()],
             roles=[cast("Role", name) for name in options.role or ()],
@@ -77,7 +90,7 @@ def search(
     if empty:
         yield Aside(f"{catalog.file}: no sessions in scope {scope!r}")
     elif not result.hits and not result.unread:
-        yield Aside(f"no message in scope {scope!r} shares words with {result.query!r}")
+        yield Aside(f"no message in scope {scope!r} answers {result.query!r}")
     if sessions and result.sessions:
         yield _session_table(result.sessions)
     elif not sessions:
