@@ -11,16 +11,17 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
 
 from compact.cli.render import Report, print_report
 from compact.cli.words import COLOUR, When
+from compact.errors import InvalidArgument
 from compact.messages import clock_and_ids
 from compact.messages.sizes import size_in
-from compact.text.dates import Span, span_of
+from compact.text.dates import limits
 
 EXAMPLES = "Examples:"
 """The heading in a command's docstring after which help keeps the line breaks."""
@@ -54,19 +55,19 @@ def count(text: str | int) -> int:
 
 def day(text: str) -> datetime:
     """Parse a day, or a day with a time. Without a time zone, UTC is assumed."""
-    return _named_time(text).start
+    return cast("datetime", _limits(text)[0])
 
 
 def day_end(text: str) -> datetime:
     """Parse a day like `day`, and return its last instant."""
-    return _named_time(text).last
+    return cast("datetime", _limits(text)[1])
 
 
-def _named_time(text: str) -> Span:
+def _limits(text: str) -> tuple[datetime | None, datetime | None]:
     try:
-        return span_of(text, clock_and_ids.now())
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        return limits(text, text, clock_and_ids.now())
+    except InvalidArgument as error:
+        raise typer.BadParameter(str(error).partition(": ")[2]) from None
 
 
 def quoted(text: object) -> str:

@@ -7,12 +7,12 @@ patterns of these letters. So a language needs only words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from compact.errors import InvalidArgument
 from compact.messages.times import FIRST_YEAR, time_of
@@ -28,7 +28,7 @@ _KINDS = {
 other things too. Its letter is small, and it counts only beside some others."""
 _FORMS = regex(
     "(?P<ago>Ao?[dn]o?U|[dn]?UA)|(?P<lately>o?L[dn]U|[dn]LU)|(?P<unit>o?[LT]U|o?U[LT])"
-    "|(?P<day>W?o?(?:do?[Mm](?:o*y)?|[Mm]o?d(?:o*y)?)|D)|(?P<month>i?[Mm]o*y|[LTi]o?[Mm]|ML?)"
+    "|(?P<day>W?o?(?:do?[Mm](?:o*y)?|[Mm]o?d(?:o*y)?))|(?P<numeric>D)|(?P<month>i?[Mm]o*y|[LTi]o?[Mm]|ML?)"
     "|(?P<season>(?:io*)?[Ss]o*y|[LTi]o*[Ss]|[Ss]L|S)|(?P<weekday>L?WL?|[LT]w|wL)"
     "|(?P<relative>[Rr])|(?P<year>y)|(?P<only>^[msw]$)"
 )
@@ -46,7 +46,11 @@ _AROUND = {"month": 3, "year": 15}
 """How many days before and after that day belong to `a month ago` and `a year ago`."""
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
-"""What an error shows."""
+"""What errors show."""
+_Token = tuple[int, int, str, Any]
+"""Start and end in the text, the letter, and the place in its list; of a date its text."""
+_Form = tuple[str, list[_Token]]
+"""The name of a form in `_FORMS`, and its tokens."""
 
 
 class Span(NamedTuple):
@@ -56,11 +60,6 @@ class Span(NamedTuple):
     stop: datetime
     yearly: bool = False
     """Whether no year was named. There are other spans for other years."""
-
-    @property
-    def last(self) -> datetime:
-        """The last instant."""
-        return self.stop - _TICK
 
 
 class Named(NamedTuple):
@@ -73,44 +72,49 @@ class Named(NamedTuple):
     """The text without all words that name times."""
 
 
-class _Token(NamedTuple):
-    start: int
-    stop: int
-    letter: str
-    value: int = 0
-
-
 def times_in(text: str, now: datetime, first: datetime, last: datetime) -> Named:
     """Return the times that a question names. Words such as `yesterday` count from `now`, and days
     are those of its zone. Dates without a year are looked for between `first` and `last`.
     """
-    lower = text.lower()
-    found = list(_TOKEN.finditer(lower))
-    readings = [list(_forms(found, language)) for language in _languages(found)]
-    best = max(readings, key=_length, default=[])
+    found = list(_TOKEN.finditer(text.lower()))
+    entries = [_vocabulary().get(match[0], {}) for match in found]
+    languages = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiA"}
+    if any(match[0][0].isdecimal() for match in found):
+        languages.add("en")  # for numbers alone
+    forms = max((_forms(found, code) for code in sorted(languages)), key=_length, default=[])
     calendar = _Calendar(now, first, last)
-    spans = dict.fromkeys(
-        span for form, tokens in best for span in calendar.spans(form, tokens, lower)
-    )
-    relative = [each for each in best if each[0] in ("ago", "lately", "unit", "relative")]
-    return Named(tuple(spans), _without(text, relative), _without(text, best))
+    spans = dict.fromkeys(span for form in forms for span in calendar.spans(*form))
+    relative = [form for form in forms if form[0] in ("ago", "lately", "unit", "relative")]
+    return Named(tuple(spans), _without(text, relative), _without(text, forms))
 
 
-def span_of(value: object, now: datetime) -> Span:
-    """Return the time that an option names: a date or its text means the whole day, week, month or
-    year, a `datetime` or a time of a day means an instant. A time without a zone is UTC.
+def limits(since: object, until: object, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Return the first and the last instant of what two options name. A date, and a text such as
+    `last week`, mean the whole day, week, month or year; a `datetime`, and a text with a time of
+    day, mean an instant. A time without a zone is UTC. None stays None.
 
     Raises:
-        ValueError: it is no time, or two days. The error says what can be written.
+        InvalidArgument: one of them is no time, or may be two days.
     """
+    ends: list[datetime | None] = []
+    for name, value in (("since", since), ("until", until)):
+        try:
+            span = None if value is None else _span_of(value, now)
+        except ValueError as error:
+            raise InvalidArgument(name, f"{name}: {error}") from None
+        ends.append(span and (span.start if name == "since" else span.stop - _TICK))
+    return ends[0], ends[1]
+
+
+def _span_of(value: object, now: datetime) -> Span:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = value.isoformat()
     if isinstance(value, str):
         named = times_in(value, now, now - 366 * _DAY, now)
-        spans = [span for span in named.spans if not span.yearly][:2] or named.spans[:1]
-        if len(spans) == 1 and not _words_in(named.bare):
-            return spans[0]
-        if len(spans) == 2 and not _words_in(named.bare):
+        spans = [span for span in named.spans if not span.yearly] or named.spans[:1]
+        if spans and all(piece in _vocabulary() for piece in pieces_of(named.bare)):
+            if len(spans) == 1:
+                return spans[0]
             days = " or ".join(f"{span.start:%Y-%m-%d}" for span in spans)
             raise ValueError(f"{value!r:.60} can be {days}: write one of them")
     at = time_of(value)
@@ -119,31 +123,7 @@ def span_of(value: object, now: datetime) -> Span:
     raise ValueError(f"{value!r:.60} is no day and no time, such as {EXAMPLES}")
 
 
-def limits(since: object, until: object, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Return the first and the last time of what options name (see `span_of`).
-
-    Raises:
-        InvalidArgument: one of them cannot be read.
-    """
-    ends: list[datetime | None] = []
-    for name, value in (("since", since), ("until", until)):
-        try:
-            span = None if value is None else span_of(value, now)
-        except ValueError as error:
-            raise InvalidArgument(name, f"{name}: {error}") from None
-        ends.append(span and (span.start if name == "since" else span.last))
-    return ends[0], ends[1]
-
-
-def _words_in(text: str) -> bool:
-    """Whether a text has words besides those that may stand before a date."""
-    return any(piece not in _vocabulary() for piece in pieces_of(text))
-
-
 # --- from words to forms --------------------------------------------------------------------------
-
-_Form = tuple[str, list[_Token]]
-"""The name of a form in `_FORMS`, and its tokens."""
 
 
 @cache
@@ -152,64 +132,56 @@ def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
     known: dict[str, dict[str, tuple[str, int]]] = {}
     for kind, letter in _KINDS.items():
         for language, words in lists_of(kind).items():
-            for place, forms in enumerate(words):
-                for form in forms:
-                    phrase = " ".join(pieces_of(form.rstrip("?").replace("_", " ")))
-                    own = letter.lower() if form.endswith("?") else letter
-                    known.setdefault(phrase, {})[language] = own, place
-                    known.setdefault(phrase.split()[0], {}).setdefault(language, ("x", 0))
+            for place, form in ((place, form) for place, row in enumerate(words) for form in row):
+                phrase = " ".join(pieces_of(form.rstrip("?").replace("_", " ")))
+                own = letter.lower() if form.endswith("?") else letter
+                known.setdefault(phrase, {})[language] = own, place
+                known.setdefault(phrase.split()[0], {}).setdefault(language, ("x", 0))
     return known
 
 
-def _languages(found: Sequence[re.Match[str]]) -> Iterable[str]:
-    """Return the languages whose words for times may be in a text; English for numbers alone."""
-    entries = [_vocabulary().get(match[0], {}) for match in found]
-    languages = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiA"}
-    return sorted(languages) or (["en"] if any(each[0][0].isdecimal() for each in found) else [])
-
-
-def _forms(found: Sequence[re.Match[str]], language: str) -> Iterator[_Form]:
+def _forms(found: Sequence[re.Match[str]], language: str) -> list[_Form]:
     tokens = list(_tokens(found, language))
-    for match in _FORMS.finditer("".join(token.letter for token in tokens)):
-        own = tokens[match.start() : match.end()]
-        if match[0] != "r" or len(tokens) == 1 or language == _spoken(found):
-            yield str(match.lastgroup), own
+    letters = "".join(letter for _, _, letter, _ in tokens)
+    return [
+        (str(match.lastgroup), tokens[match.start() : match.end()])
+        for match in _FORMS.finditer(letters)
+        if match[0] != "r" or letters == "r" or _is_spoken(language, found)
+    ]
 
 
 def _tokens(found: Sequence[re.Match[str]], language: str) -> Iterator[_Token]:
     known, at = _vocabulary(), 0
     while at < len(found):
-        letter, value, taken = "x", 0, 1
+        own: tuple[str, Any] | None = None
+        taken = 1
         if found[at]["numeric"]:
-            letter = "D"
+            own = "D", found[at][0]
         elif number := _NUMBER.fullmatch(found[at][0]):
             value = int(number[1])
-            letter = "y" if value in _YEARS else "d" if value in _DAYS else "x"
+            own = "y" if value in _YEARS else "d" if value in _DAYS else "x", value
         else:
-            for most in range(min(_MOST_PIECES, len(found) - at), 0, -1):
-                phrase = " ".join(match[0] for match in found[at : at + most])
+            for taken in range(min(_MOST_PIECES, len(found) - at), 0, -1):
+                phrase = " ".join(match[0] for match in found[at : at + taken])
                 if own := known.get(phrase, {}).get(language):
-                    (letter, value), taken = own, most
                     break
-        yield _Token(found[at].start(), found[at + taken - 1].end(), letter, value)
+        yield found[at].start(), found[at + taken - 1].end(), *(own or ("x", 0))
         at += taken
 
 
-def _spoken(found: Sequence[re.Match[str]]) -> str | None:
-    """Return the language that most of a text's function words belong to. None if it is unclear."""
-    pieces = [match[0] for match in found]
-    counts = {code: sum(map(own.__contains__, pieces)) for code, own in FUNCTION_WORDS.items()}
-    best, second = sorted(counts, key=lambda code: -counts[code])[:2]
-    return best if counts[best] > counts[second] else None
+def _is_spoken(language: str, found: Sequence[re.Match[str]]) -> bool:
+    """Whether a text has more function words of this language than of each other one."""
+    counts = {code: sum(match[0] in own for match in found) for code, own in FUNCTION_WORDS.items()}
+    return counts.pop(language, 0) > max(counts.values())
 
 
 def _length(forms: Sequence[_Form]) -> int:
-    return sum(token.stop - token.start for _, tokens in forms for token in tokens)
+    return sum(stop - start for _, tokens in forms for start, stop, *_ in tokens)
 
 
 def _without(text: str, forms: Sequence[_Form]) -> str:
     for _, tokens in reversed(forms):
-        text = f"{text[: tokens[0].start]} {text[tokens[-1].stop :]}"
+        text = f"{text[: tokens[0][0]]} {text[tokens[-1][1] :]}"
     return text
 
 
@@ -221,9 +193,8 @@ class _Calendar(NamedTuple):
     first: datetime
     last: datetime
 
-    def spans(self, form: str, tokens: Sequence[_Token], text: str) -> Iterator[Span]:
-        """Yield the spans of a form. None for a day that no calendar has."""
-        values = {token.letter.upper(): token.value for token in tokens}
+    def spans(self, form: str, tokens: Sequence[_Token]) -> Iterator[Span]:
+        values = {letter.upper(): value for _, _, letter, value in tokens}
         count = values["N"] + 1 if "N" in values else values.get("D", 1)
         match form:
             case "ago":
@@ -235,86 +206,75 @@ class _Calendar(NamedTuple):
             case "relative":
                 yield self._unit(0, values["R"])
             case "weekday":
-                yield self._unit(0, (self._today().weekday() - values["W"] - 1) % 7 + 1)
-            case "day" if tokens[0].letter == "D":
-                for year, numbers in _readings(text[tokens[0].start : tokens[0].stop]):
-                    yield from self._tried(year, numbers)
+                yield self._unit(0, (self.now.weekday() - values["W"] - 1) % 7 + 1)
+            case "numeric":
+                for year, month, day in _readings(values["D"]):
+                    yield from self._dated(year, month - 1, 1, day)
             case _:
-                found = self._tried(values.get("Y", 0), values)
+                month, long = values.get("M", 0), 1 if "M" in values else 12
+                if "S" in values:
+                    month, long = 3 * values["S"] + 2, 3
+                found = self._dated(values.get("Y", 0), month, long, values.get("D", 0))
                 yield from islice(found, 1) if "L" in values else found
 
-    def _tried(self, year: int, values: Mapping[str, int]) -> Iterator[Span]:
-        """Yield the day, month, season or whole year of a year, or of each, the latest first."""
-        month, long = values.get("M", 0), 1 if "M" in values else 12
-        if "S" in values:
-            month, long = 3 * values["S"] + 2, 3
-        if month not in range(12):
-            return
-        if year and values.get("S") == 3:  # the winter of a year has two ends
-            yield self._months(12 * year - 1, long)
+    def _dated(self, year: int, month: int, long: int, day: int) -> Iterator[Span]:
+        """Yield a day or some months of a year, or of each, the latest first."""
         latest, earliest = min(self.last, self.now), max(self.first.year, _YEARS.start)
-        for each in (year,) if year else range(latest.year, earliest - 2, -1):
-            with suppress(ValueError, OverflowError):
+        years = range(latest.year, earliest - 2, -1)
+        if year:
+            years = range(year, year - 1 - (month + long > 12), -1)  # a winter has two ends
+        for each in years if month in range(12) else ():
+            with suppress(ValueError, OverflowError):  # 30 February, year 10,000
                 span = self._months(12 * each + month, long)
-                if "D" in values:
-                    day = span.start.replace(day=values["D"])
-                    span = Span(day, day + _DAY)
-                if year:
-                    yield span
-                elif span.start <= self.last and span.stop > self.first:
-                    yield span._replace(yearly=True)
-
-    def _today(self) -> datetime:
-        return self.now.replace(hour=0, minute=0, second=0, microsecond=0)
+                if day:
+                    start = span.start.replace(day=day)
+                    span = Span(start, start + _DAY)
+                if year or (span.start <= self.last and span.stop > self.first):
+                    yield span._replace(yearly=not year)
 
     def _months(self, month: int, long: int) -> Span:
         """Return some months. `month` is counted from the year 0."""
-        first = self._today().replace(day=1)
+        first = self._day(0).start.replace(day=1)
         start, stop = (
             first.replace(year=each // 12, month=each % 12 + 1) for each in (month, month + long)
         )
         return Span(start, stop)
 
+    def _day(self, back: int, long: int = 1) -> Span:
+        start = self.now.replace(hour=0, minute=0, second=0, microsecond=0) - back * _DAY
+        return Span(start, start + long * _DAY)
+
     def _unit(self, unit: int, back: int) -> Span:
         """Return the day, week, month, year or weekend so many before this one."""
-        today = self._today()
-        monday = today - (today.weekday() + 7 * back) * _DAY
+        monday = self.now.weekday() + 7 * back
         match _UNITS[unit]:
             case "month":
-                return self._months(12 * today.year + today.month - 1 - back, 1)
+                return self._months(12 * self.now.year + self.now.month - 1 - back, 1)
             case "year":
-                return self._months(12 * (today.year - back), 12)
+                return self._months(12 * (self.now.year - back), 12)
             case "week":
-                return Span(monday, monday + 7 * _DAY)
+                return self._day(monday, 7)
             case "weekend":
-                return Span(monday + 5 * _DAY, monday + 7 * _DAY)
-        return Span(today - back * _DAY, today - (back - 1) * _DAY)
+                return self._day(monday - 5, 2)
+        return self._day(back)
 
     def _ago(self, count: int, unit: int) -> Span:
-        name, today = _UNITS[unit], self._today()
-        day = today - count * (1 if name == "day" else 7) * _DAY
-        if name in _AROUND:
-            month = 12 * today.year + today.month - 1 - count * (12 if name == "year" else 1)
-            day = self._months(month, 1).start + (min(today.day, 28) - 1) * _DAY
-        around = _AROUND.get(name, 0)
-        return Span(day - around * _DAY, day + (around + 1) * _DAY)
+        name = _UNITS[unit]
+        if name not in _AROUND:
+            return self._day(count * (1 if name == "day" else 7))
+        months = 12 * self.now.year + self.now.month - 1 - count * (12 if name == "year" else 1)
+        day = self._months(months, 1).start + (min(self.now.day, 28) - 1) * _DAY
+        return Span(day - _AROUND[name] * _DAY, day + (_AROUND[name] + 1) * _DAY)
 
 
-def _readings(text: str) -> Iterator[tuple[int, dict[str, int]]]:
-    """Yield the year (0 if there is none) and the values of a date in numbers. `03/04/2026` has two
-    readings.
+def _readings(text: str) -> list[tuple[int, int, int]]:
+    """Return the year, month and day of a date in numbers; 0 where it says none. `03/04/2026` has
+    two readings.
     """
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]
     if numbers[0] in _YEARS:
-        yield numbers[0], _of_numbers(*numbers[1:])
-    elif len(numbers) < 3:
-        yield 0, _of_numbers(*numbers)
-    else:
-        day, month, year = numbers
-        yield year, _of_numbers(month, day)
-        if "." not in text:
-            yield year, _of_numbers(day, month)
-
-
-def _of_numbers(month: int, day: int | None = None) -> dict[str, int]:
-    return {"M": month - 1} if day is None else {"M": month - 1, "D": day}
+        return [(*numbers, 0)[:3]]
+    if len(numbers) < 3:
+        return [(0, *numbers, 0)[:3]]
+    first, second, year = numbers
+    return [(year, second, first)] + [(year, first, second)] * ("." not in text)
