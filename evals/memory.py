@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from statistics import mean, median
@@ -37,7 +36,6 @@ from evals import memory_data, stats
 from evals.memory_data import Asked, Talk
 
 SESSIONS, MESSAGES = 5, 10
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NEARBY = [
     Weights(words, prior, answer)
     for words, prior, answer in itertools.product((4.0, 5.0, 6.0), (0.3, 0.5, 0.7), (0.7, 1.0))
@@ -88,9 +86,7 @@ def by_weights(store: SQLiteManager, weights: Weights, nearest: Nearest | None =
 
     def found(talk: Talk, asked: Asked) -> tuple[list[str], list[str]]:
         ways = Ways(weights=weights, nearest=nearest)
-        best = ranked(
-            store, talk.name, asked.text, NOW, most=MESSAGES, only=SearchFilter(), ways=ways
-        )
+        best = ranked(store, talk.name, asked.text, most=MESSAGES, only=SearchFilter(), ways=ways)
         turns = best.turns
         said = [
             talk.sessions[turns.sessions[turns.where(p)[0]].partition("/")[2]] for p in best.places

@@ -226,7 +226,7 @@ def test_a_timeline_tells_what_was_said_on_which_day(store: SQLiteManager) -> No
 
 def test_wrong_arguments_are_refused(store: SQLiteManager) -> None:
     memory = MemoryManager(store)
-    for wrong in ({"limit": -1}, {"neighbours": -1}, {"colour": 1}, {"since": "today"}):
+    for wrong in ({"limit": -1}, {"neighbours": -1}, {"colour": 1}, {"since": "some day"}):
         with pytest.raises(InvalidArgument, match=next(iter(wrong))):
             memory.search("roof", **wrong)
     with pytest.raises(InvalidArgument, match="index"):

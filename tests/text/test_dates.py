@@ -27,8 +27,8 @@ QUESTIONS = [
     ("what happened a week ago?", "2026-11-20", ""),
     ("What did I tell you 3 weeks ago?", "2026-11-06", ""),
     ("two days ago", "2026-11-25", ""),
-    ("what happened two months ago", "2026-09-24", "2026-09-30"),
-    ("What was going on a year ago?", "2025-11-12", "2025-12-12"),
+    ("what happened two months ago", "2026-09-01", "2026-09-30"),
+    ("What was going on a year ago?", "2025-11-01", "2025-11-30"),
     ("last week", "2026-11-16", "2026-11-22"),
     ("what did we do last month?", "2026-10-01", "2026-10-31"),
     ("what happened last year", "2025-01-01", "2025-12-31"),
@@ -122,11 +122,16 @@ def test_a_question_of_a_time_finds_what_was_said_then(
         "What happens on 31 April 2026?",
         "J'ai été malade",
         "real estate",
+        "winter",
+        "summer party",
+        "Black Friday",
+        "What did April say about Friday nights?",
+        "Windows 2000",
         "192.168.1.10",
     ],
 )
 def test_words_that_mean_other_things_are_no_times(text: str) -> None:
-    assert times_in(text, NOW, OLDEST, NOW).spans == ()
+    assert times_in(text, NOW)[0] == ()
 
 
 def test_a_date_without_a_year_is_the_latest_that_has_messages() -> None:

@@ -53,19 +53,10 @@ def count(text: str | int) -> int:
     return whole_number(text, example="120")
 
 
-def day(text: str) -> datetime:
-    """Parse a day, or a day with a time. Without a time zone, UTC is assumed."""
-    return cast("datetime", _limits(text)[0])
-
-
-def day_end(text: str) -> datetime:
-    """Parse a day like `day`, and return its last instant."""
-    return cast("datetime", _limits(text)[1])
-
-
-def _limits(text: str) -> tuple[datetime | None, datetime | None]:
+def day(text: str, *, at_end: bool = False) -> datetime:
+    """Parse a time such as `last week`, and return its first or last instant."""
     try:
-        return limits(text, text, clock_and_ids.now())
+        return cast("datetime", limits(text, text, clock_and_ids.now())[at_end])
     except InvalidArgument as error:
         raise typer.BadParameter(str(error).partition(": ")[2]) from None
 
@@ -83,9 +74,9 @@ def number_option(help: str, parser: Callable[[str], object] = whole_number) -> 
     return typer.Option(parser=parser, metavar="N", help=help)
 
 
-def day_option(help: str, parser: Callable[[str], datetime] = day) -> Any:  # noqa: ANN401
-    """Define an option with a day."""
-    return typer.Option(parser=parser, metavar="DAY", help=help)
+def day_option(help: str, *, at_end: bool = False) -> Any:  # noqa: ANN401
+    """Define an option with a day, and take its first or its last instant."""
+    return typer.Option(parser=lambda text: day(text, at_end=at_end), metavar="DAY", help=help)
 
 
 def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401

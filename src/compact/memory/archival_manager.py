@@ -227,8 +227,7 @@ class ArchivalManager:
         if not archived or limit <= 0:
             return []
         only = SearchFilter(sessions=archived)
-        now = clock_and_ids.now()
-        best = ranked(self._index, self._scope, query, now, most=MOST_HITS, only=only)
+        best = ranked(self._index, self._scope, query, most=MOST_HITS, only=only)
         return self.archived_among(best, query)[:limit]
 
     def archived_among(self, best: Ranked, query: str) -> list[ArchivedConversation]:

@@ -180,9 +180,12 @@ def nearness(turns: TurnTable, spans: Sequence[Span]) -> tuple[Floats, NDArray[n
     import numpy as np
 
     at, share = turns.rows["at"], 1.0
+    first, last = (at.min(initial=0), at.max(initial=0)) if spans else (0, 0)
     fits, inside = np.zeros(len(turns)), np.zeros(len(turns), bool)
     for span in spans:
         start, stop = instant(span.start), instant(span.stop)
+        if span.yearly and (stop <= first or start > last):
+            continue
         away = np.maximum(np.maximum(start - at, at - (stop - 1)), 0)
         weight = share * min(1.0, (DAY / (stop - start)) ** SPREAD)
         fits = np.maximum(fits, weight * NEAR / (NEAR + away))

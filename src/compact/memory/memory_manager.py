@@ -330,15 +330,15 @@ class MemoryManager:
             only = SearchFilter.model_validate({**options, "since": since, "until": until})
         except ValidationError as error:
             raise of_field(error) from None
-        search = partial(ranked, self._index, self._scope, query, now, most=most, only=only)
+        search = partial(ranked, self._index, self._scope, query, most=most, only=only)
         try:
-            ways = self._ways(options)
+            ways = self._ways(options, now)
             return search(ways=ways), ways, None
         except ModelFailed as error:
-            ways = self._ways({**options, "method": "lexical"})
+            ways = self._ways({**options, "method": "lexical"}, now)
             return search(ways=ways), ways, error
 
-    def _ways(self, options: SearchOptions) -> Ways:
+    def _ways(self, options: SearchOptions, now: datetime) -> Ways:
         """Choose how to search. Without vectors, the search is lexical."""
         method, of = options.get("method") or "hybrid", None
         if method not in get_args(Method):
@@ -350,6 +350,7 @@ class MemoryManager:
             nearest=partial(self._nearest, of) if of else None,
             words=method != "semantic" or of is None,
             recent=options.get("recent", False),
+            now=now,
             about=options.get("about", ""),
         )
 

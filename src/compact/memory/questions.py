@@ -43,21 +43,18 @@ class Question:
     """The traits that an answer must have."""
 
 
-def understood(
-    text: str, speakers: Sequence[str], now: datetime, within: tuple[datetime, datetime]
-) -> Question:
+def understood(text: str, speakers: Sequence[str], now: datetime | None = None) -> Question:
     """Read a question about a talk of these speakers. The first entry is for unnamed speakers.
-    Words such as `yesterday` count from `now`. `within` are the times of the talk's first and last
-    message.
+    Words such as `yesterday` count from `now`. Without it, no times are read.
     """
     pieces = pieces_of(text)
     names = [frozenset(pieces_of(speaker)) for speaker in speakers]
     named = [place for place, each in enumerate(names) if not each.isdisjoint(pieces)]
     of_speakers = frozenset().union(*names)
-    times = times_in(text, now, *within)
-    wanted = [each for name in looked_for(times.rest) for each in _alone(name)]
+    times, others = times_in(text, now) if now else ((), text)
+    wanted = [each for name in looked_for(text) for each in _alone(name)]
     telling = [rest for name in wanted if (rest := tuple(p for p in name if p not in of_speakers))]
-    if times.spans and _TALK.issuperset(pieces_of(times.bare)):
+    if times and _TALK.issuperset(pieces_of(others)):
         wanted = telling = []
     padded = f" {' '.join(pieces)} "
     # The first piece is the name in `Ann's` too.
@@ -67,7 +64,7 @@ def understood(
         text=" ".join(words) or text,
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
-        times=times.spans,
+        times=times,
         asks=Trait(sum(traits)),
     )
 

@@ -20,8 +20,9 @@ from compact.memory.lexical import (
     session_scores,
     words_score,
 )
-from compact.memory.questions import Question, understood
+from compact.memory.questions import understood
 from compact.memory.retention import DAY
+from compact.messages import clock_and_ids
 from compact.messages.codec import instant
 from compact.messages.memory_protocols import TurnIndex
 from compact.messages.messages import Message
@@ -60,6 +61,8 @@ class Ways(NamedTuple):
 
     recent: bool = False
     """Whether to raise the scores of newer messages."""
+    now: datetime | None = None
+    """The time from which words such as `yesterday` count. None for the clock's."""
     about: str = ""
     """The current topic. Messages that share its words get a higher score."""
 
@@ -88,15 +91,12 @@ def ranked(
     index: TurnIndex,
     scope: str | None,
     text: str,
-    now: datetime,
     *,
     most: int,
     only: SearchFilter,
     ways: Ways = WAYS,
 ) -> Ranked:
-    """Find the messages that answer a text best, at most `most`, and at most as many sessions.
-    Words such as `yesterday` count from `now`.
-    """
+    """Find the messages that answer a text best, at most `most`, and at most as many sessions."""
     import numpy as np
 
     turns = index.turns(scope)
@@ -105,7 +105,7 @@ def ranked(
         turns = turns.of(only.sessions)
         within = _ranges(turns)
     is_allowed = _allowed(index, turns, only)
-    question = question_of(text, turns, now)
+    question = understood(text, turns.names, ways.now or clock_and_ids.now())
     fits, is_found = nearness(turns, question.times)
     if not question.names and (question.times or only.since or only.until):
         is_found |= not question.times
@@ -121,7 +121,7 @@ def ranked(
         near, more = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
         scores[near] += ways.weights.meaning * more
         is_found[near] = True
-    scores *= _boost(index, turns, ways, within, now)
+    scores *= _boost(index, turns, ways, within)
     scores[~is_allowed] = -np.inf
     candidates = np.flatnonzero(is_found & is_allowed)
     best = candidates[_best(scores[candidates], most)]
@@ -135,14 +135,6 @@ def ranked(
         sessions.tolist(),
         _shares(by_session[sessions]),
     )
-
-
-def question_of(text: str, turns: TurnTable, now: datetime) -> Question:
-    """Read a question about these messages."""
-    at = turns.rows["at"]
-    within = turns.once("within", lambda: (int(at.min(initial=0)), int(at.max(initial=0))))
-    first, last = map(instant_of, within)
-    return understood(text, turns.names, now, (first, last))
 
 
 def readable(
@@ -216,11 +208,7 @@ def _in_span(turns: TurnTable, since: datetime | None, until: datetime | None) -
 
 
 def _boost(
-    index: TurnIndex,
-    turns: TurnTable,
-    ways: Ways,
-    within: Sequence[tuple[int, int]],
-    now: datetime,
+    index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
 ) -> Floats:
     """Return the factor by which to multiply each score."""
     import numpy as np
@@ -230,7 +218,7 @@ def _boost(
         at = turns.rows["at"]
         factor += BOOST * np.exp2(-(at.max() - at) / HALF_LIFE)
     if ways.about:
-        topic = question_of(ways.about, turns, now)
+        topic = understood(ways.about, turns.names)
         places, words = words_score(turns, index.holding(topic.names, within))
         factor[places] += BOOST * words
     return factor

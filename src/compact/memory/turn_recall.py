@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from compact.errors import CompactError, InvalidArgument, ModelFailed
 from compact.memory.lexical import is_about, nearness
 from compact.memory.memory_manager import MemoryManager
-from compact.memory.questions import Question
-from compact.memory.searching import Ranked, question_of, readable
+from compact.memory.questions import understood
+from compact.memory.searching import Ranked, readable
 from compact.messages.calls import got
 from compact.messages.changes import RecalledTurn
 from compact.messages.messages import Message, Role
@@ -92,15 +91,17 @@ class _MemoryRecall:
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
         asked, memory = person_text(message)[:ASKED_CHARS], self._memory
         turns = memory._index.turns(memory.scope)
-        question = question_of(asked, turns, message.timestamp)
+        now = message.timestamp
+        question = understood(asked, turns.names, now)
         may = _other_than(turns, without)
-        if not (
-            _asks_of_a_time(question, turns, may, message.timestamp)
-            or is_about(turns, memory._index.holding(question.names), may)
-        ):
-            return [], None
+        if not is_about(turns, memory._index.holding(question.names), may):
+            # Statements name times too, such as `I slept badly last night`.
+            is_question = not question.names or any(mark in asked for mark in QUESTION_MARKS)
+            past = [span for span in question.times if span.stop <= now]
+            if not (is_question and (nearness(turns, past)[1] & may).any()):
+                return [], None
         most = CANDIDATES + int((~may).sum())
-        search = partial(memory._ranked, asked, now=message.timestamp)
+        search = partial(memory._ranked, asked, now=now)
         best, _, failed = search(most, {"roles": RECALLED_ROLES})
         places, told = self._told(best, without)
         if len(told.messages) < len(places):  # the next ones take the places of those out of reach
@@ -192,17 +193,6 @@ def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remem
         who=message.name or message.role,
         text=("… " if turn.start else "") + shown + (" …" if turn.stop else ""),
     )
-
-
-def _asks_of_a_time(
-    question: Question, turns: TurnTable, may: NDArray[np.bool_], now: datetime
-) -> bool:
-    """Whether a question asks for a time in the past of which messages may be recalled. Statements
-    name such times too, such as `I slept badly last night`.
-    """
-    is_question = not question.names or any(mark in question.text for mark in QUESTION_MARKS)
-    past = [span for span in question.times if span.stop <= now]
-    return is_question and bool((nearness(turns, past)[1] & may).any())
 
 
 def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:

@@ -60,12 +60,7 @@ def time_in(raw: Mapping[str, Any]) -> datetime | None:
     if _ANY.isdisjoint(raw):
         return None
     times = (time_of(raw[name]) for name in TIMES if name in raw)
-    return next(filter(may_be_said, times), None)
-
-
-def may_be_said(time: datetime | None) -> bool:
-    """Whether a message may be of this time."""
-    return time is not None and FIRST_YEAR <= time.year <= LAST_YEAR
+    return next((time for time in times if time and FIRST_YEAR <= time.year <= LAST_YEAR), None)
 
 
 def check_time(raw: Mapping[str, Any], path: str) -> None:

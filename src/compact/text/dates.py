@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from compact.errors import InvalidArgument
 from compact.messages.times import FIRST_YEAR, time_of
 from compact.patterns import regex
-from compact.text.languages import FUNCTION_WORDS, lists_of
+from compact.text.languages import FUNCTION_WORDS, words_of
 from compact.text.terms import PIECE, pieces_of
 
 _KINDS = {
@@ -25,13 +25,14 @@ _KINDS = {
     **{"last": "L", "this": "T", "ago": "A", "within": "i", "of": "o"},
 }
 """Lists in `languages.json`, and the letters of their words. A word that is marked `?` there means
-other things too. Its letter is small, and it counts only beside some others."""
+other things too. Its letter is small."""
 _FORMS = regex(
     "(?P<ago>Ao?[dn]o?U|[dn]?UA)|(?P<lately>o?L[dn]U|[dn]LU)|(?P<unit>o?[LT]U|o?U[LT])"
-    "|(?P<day>W?o?(?:do?[Mm](?:o*y)?|[Mm]o?d(?:o*y)?))|(?P<numeric>D)|(?P<month>i?[Mm]o*y|[LTi]o?[Mm]|ML?)"
-    "|(?P<season>(?:io*)?[Ss]o*y|[LTi]o*[Ss]|[Ss]L|S)|(?P<weekday>L?WL?|[LT]w|wL)"
-    "|(?P<relative>[Rr])|(?P<year>y)|(?P<only>^[msw]$)"
+    "|(?P<numeric>D)|(?P<day>(?:i?o?W)?i?o?(?:do?M(?:o*y)?|Mo?d(?:o*y)?))|(?P<month>i?Mo*y|[iLT]o?M|ML)"
+    "|(?P<season>(?:io*)?[Ss]o*y|[iLT]o*S|(?:[LT]|io)s|[Ss]L)|(?P<weekday>[iLTo]W|WL)"
+    "|(?P<relative>[Rr])|(?P<year>io?U?o?y)"
 )
+"""Months, seasons, weekdays and years are names and common words too. They need company."""
 _NUMERIC = (
     r"\d{4}(?P<sep>[-/.])\d{1,2}(?P=sep)\d{1,2}|\d{1,2}(?P<between>[-/.])\d{1,2}(?P=between)\d{4}"
     r"|\d{4}-(?:0[1-9]|1[0-2])|(?:\d{4}年)?\d{1,2}月(?:\d{1,2}日?)?"
@@ -41,12 +42,8 @@ _NUMBER = regex(r"(\d{1,2}|\d{4})(?:st|nd|rd|th|er|e|º|ª)?")
 _MOST_PIECES = 4
 """At most how many pieces a phrase of the lists has."""
 _YEARS, _DAYS = range(1970, 2200), range(1, 32)
-_UNITS = ("day", "week", "month", "year", "weekend")
-_AROUND = {"month": 3, "year": 15}
-"""How many days before and after that day belong to `a month ago` and `a year ago`."""
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
-EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
-"""What errors show."""
+_EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
 _Token = tuple[int, int, str, Any]
 """Start and end in the text, the letter, and the place in its list; of a date its text."""
 _Form = tuple[str, list[_Token]]
@@ -62,30 +59,20 @@ class Span(NamedTuple):
     """Whether no year was named. There are other spans for other years."""
 
 
-class Named(NamedTuple):
-    """The times that a text names. For a date without a year, the latest is first."""
-
-    spans: tuple[Span, ...]
-    rest: str
-    """The text without words such as `yesterday`. A message of that day does not say them."""
-    bare: str
-    """The text without all words that name times."""
-
-
-def times_in(text: str, now: datetime, first: datetime, last: datetime) -> Named:
-    """Return the times that a question names. Words such as `yesterday` count from `now`, and days
-    are those of its zone. Dates without a year are looked for between `first` and `last`.
+def times_in(text: str, now: datetime) -> tuple[tuple[Span, ...], str]:
+    """Return the times that a text names, and its other words. Words such as `yesterday` count from
+    `now`, and days are those of its zone. Of a date without a year, the latest is first.
     """
-    found = list(_TOKEN.finditer(text.lower()))
+    text = text.lower()
+    found = list(_TOKEN.finditer(text))
     entries = [_vocabulary().get(match[0], {}) for match in found]
-    languages = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiA"}
-    if any(match[0][0].isdecimal() for match in found):
-        languages.add("en")  # for numbers alone
-    forms = max((_forms(found, code) for code in sorted(languages)), key=_length, default=[])
-    calendar = _Calendar(now, first, last)
-    spans = dict.fromkeys(span for form in forms for span in calendar.spans(*form))
-    relative = [form for form in forms if form[0] in ("ago", "lately", "unit", "relative")]
-    return Named(tuple(spans), _without(text, relative), _without(text, forms))
+    telling = (code for own in entries for code, (kind, _) in own.items() if kind not in "noiA")
+    readings = [_forms(found, code) for code in sorted({"en", *telling})]
+    forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
+    spans = dict.fromkeys(span for form in forms for span in _Calendar(now).spans(*form))
+    for _, tokens in reversed(forms):
+        text = f"{text[: tokens[0][0]]} {text[tokens[-1][1] :]}"
+    return tuple(spans), text
 
 
 def limits(since: object, until: object, now: datetime) -> tuple[datetime | None, datetime | None]:
@@ -96,31 +83,28 @@ def limits(since: object, until: object, now: datetime) -> tuple[datetime | None
     Raises:
         InvalidArgument: one of them is no time, or may be two days.
     """
-    ends: list[datetime | None] = []
-    for name, value in (("since", since), ("until", until)):
-        try:
-            span = None if value is None else _span_of(value, now)
-        except ValueError as error:
-            raise InvalidArgument(name, f"{name}: {error}") from None
-        ends.append(span and (span.start if name == "since" else span.stop - _TICK))
-    return ends[0], ends[1]
+    first = None if since is None else _span_of("since", since, now).start
+    last = None if until is None else _span_of("until", until, now).stop - _TICK
+    return first, last
 
 
-def _span_of(value: object, now: datetime) -> Span:
+def _span_of(name: str, value: object, now: datetime) -> Span:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = value.isoformat()
     if isinstance(value, str):
-        named = times_in(value, now, now - 366 * _DAY, now)
-        spans = [span for span in named.spans if not span.yearly] or named.spans[:1]
-        if spans and all(piece in _vocabulary() for piece in pieces_of(named.bare)):
-            if len(spans) == 1:
-                return spans[0]
-            days = " or ".join(f"{span.start:%Y-%m-%d}" for span in spans)
-            raise ValueError(f"{value!r:.60} can be {days}: write one of them")
+        times, others = times_in(f"in {value}", now)
+        times = tuple(span for span in times if not span.yearly) or times[:1]
+        is_whole = all(piece in _vocabulary() for piece in pieces_of(others))
+        if len(times) == 1 and is_whole:
+            return times[0]
+        if times and is_whole:
+            days = " or ".join(f"{span.start:%Y-%m-%d}" for span in times)
+            raise InvalidArgument(name, f"{name}: {value!r:.60} can be {days}: write one of them")
     at = time_of(value)
     if at and (at.year >= FIRST_YEAR or isinstance(value, datetime)):
         return Span(at, at + _TICK)
-    raise ValueError(f"{value!r:.60} is no day and no time, such as {EXAMPLES}")
+    reason = f"{value!r:.60} is no day and no time, such as {_EXAMPLES}"
+    raise InvalidArgument(name, f"{name}: {reason}")
 
 
 # --- from words to forms --------------------------------------------------------------------------
@@ -131,8 +115,8 @@ def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
     """Return each phrase, and in each language its letter and its place in its list."""
     known: dict[str, dict[str, tuple[str, int]]] = {}
     for kind, letter in _KINDS.items():
-        for language, words in lists_of(kind).items():
-            for place, form in ((place, form) for place, row in enumerate(words) for form in row):
+        for language, words in words_of(kind).items():
+            for place, form in ((at, x) for at, row in enumerate(words) for x in row.split("/")):
                 phrase = " ".join(pieces_of(form.rstrip("?").replace("_", " ")))
                 own = letter.lower() if form.endswith("?") else letter
                 known.setdefault(phrase, {})[language] = own, place
@@ -143,10 +127,12 @@ def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
 def _forms(found: Sequence[re.Match[str]], language: str) -> list[_Form]:
     tokens = list(_tokens(found, language))
     letters = "".join(letter for _, _, letter, _ in tokens)
+    pieces = {match[0] for match in found}
+    spoken = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & pieces))
     return [
         (str(match.lastgroup), tokens[match.start() : match.end()])
         for match in _FORMS.finditer(letters)
-        if match[0] != "r" or letters == "r" or _is_spoken(language, found)
+        if match[0] != "r" or letters == "r" or language == spoken
     ]
 
 
@@ -169,29 +155,11 @@ def _tokens(found: Sequence[re.Match[str]], language: str) -> Iterator[_Token]:
         at += taken
 
 
-def _is_spoken(language: str, found: Sequence[re.Match[str]]) -> bool:
-    """Whether a text has more function words of this language than of each other one."""
-    counts = {code: sum(match[0] in own for match in found) for code, own in FUNCTION_WORDS.items()}
-    return counts.pop(language, 0) > max(counts.values())
-
-
-def _length(forms: Sequence[_Form]) -> int:
-    return sum(stop - start for _, tokens in forms for start, stop, *_ in tokens)
-
-
-def _without(text: str, forms: Sequence[_Form]) -> str:
-    for _, tokens in reversed(forms):
-        text = f"{text[: tokens[0][0]]} {text[tokens[-1][1] :]}"
-    return text
-
-
 # --- from forms to spans --------------------------------------------------------------------------
 
 
 class _Calendar(NamedTuple):
     now: datetime
-    first: datetime
-    last: datetime
 
     def spans(self, form: str, tokens: Sequence[_Token]) -> Iterator[Span]:
         values = {letter.upper(): value for _, _, letter, value in tokens}
@@ -218,9 +186,8 @@ class _Calendar(NamedTuple):
                 yield from islice(found, 1) if "L" in values else found
 
     def _dated(self, year: int, month: int, long: int, day: int) -> Iterator[Span]:
-        """Yield a day or some months of a year, or of each, the latest first."""
-        latest, earliest = min(self.last, self.now), max(self.first.year, _YEARS.start)
-        years = range(latest.year, earliest - 2, -1)
+        """Yield a day or some months of a year, or of each year until now, the latest first."""
+        years = range(self.now.year, _YEARS.start - 1, -1)
         if year:
             years = range(year, year - 1 - (month + long > 12), -1)  # a winter has two ends
         for each in years if month in range(12) else ():
@@ -229,15 +196,14 @@ class _Calendar(NamedTuple):
                 if day:
                     start = span.start.replace(day=day)
                     span = Span(start, start + _DAY)
-                if year or (span.start <= self.last and span.stop > self.first):
+                if year or span.start <= self.now:
                     yield span._replace(yearly=not year)
 
     def _months(self, month: int, long: int) -> Span:
         """Return some months. `month` is counted from the year 0."""
-        first = self._day(0).start.replace(day=1)
-        start, stop = (
-            first.replace(year=each // 12, month=each % 12 + 1) for each in (month, month + long)
-        )
+        day = self._day(0).start
+        ends = month, month + long
+        start, stop = (day.replace(year=m // 12, month=m % 12 + 1, day=1) for m in ends)
         return Span(start, stop)
 
     def _day(self, back: int, long: int = 1) -> Span:
@@ -247,34 +213,27 @@ class _Calendar(NamedTuple):
     def _unit(self, unit: int, back: int) -> Span:
         """Return the day, week, month, year or weekend so many before this one."""
         monday = self.now.weekday() + 7 * back
-        match _UNITS[unit]:
-            case "month":
-                return self._months(12 * self.now.year + self.now.month - 1 - back, 1)
-            case "year":
-                return self._months(12 * (self.now.year - back), 12)
-            case "week":
-                return self._day(monday, 7)
-            case "weekend":
-                return self._day(monday - 5, 2)
-        return self._day(back)
+        year, month = 12 * (self.now.year - back), 12 * self.now.year + self.now.month - 1
+        days, months = self._day, self._months
+        units = days(back), days(monday, 7), months(month - back, 1), months(year, 12)
+        return (*units, days(monday - 5, 2))[unit]
 
     def _ago(self, count: int, unit: int) -> Span:
-        name = _UNITS[unit]
-        if name not in _AROUND:
-            return self._day(count * (1 if name == "day" else 7))
-        months = 12 * self.now.year + self.now.month - 1 - count * (12 if name == "year" else 1)
-        day = self._months(months, 1).start + (min(self.now.day, 28) - 1) * _DAY
-        return Span(day - _AROUND[name] * _DAY, day + (_AROUND[name] + 1) * _DAY)
+        """Return that day, or that month for `two months ago` and `a year ago`."""
+        back = count * (1, 7, 1, 12, 7)[unit]
+        return self._unit(2 if unit in (2, 3) else 0, back)
 
 
-def _readings(text: str) -> list[tuple[int, int, int]]:
-    """Return the year, month and day of a date in numbers; 0 where it says none. `03/04/2026` has
+def _readings(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the year, month and day of a date in numbers; 0 where it says none. `03/04/2026` has
     two readings.
     """
-    numbers = [int(digits) for digits in re.findall(r"\d+", text)]
-    if numbers[0] in _YEARS:
-        return [(*numbers, 0)[:3]]
-    if len(numbers) < 3:
-        return [(0, *numbers, 0)[:3]]
-    first, second, year = numbers
-    return [(year, second, first)] + [(year, first, second)] * ("." not in text)
+    first, second, third = [*map(int, re.findall(r"\d+", text)), 0, 0][:3]
+    if first in _YEARS:
+        yield first, second, third
+    elif not third:
+        yield 0, first, second
+    else:
+        yield third, second, first
+        if "." not in text:
+            yield third, first, second

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import Message, Part, Text
-from compact.messages.times import SURE, TIMES, may_be_said, time_of
+from compact.messages.times import SURE, time_in
 
 if TYPE_CHECKING:
     from compact.transcripts.documents import Document
 
 Shape = Literal["lines", "list", "object"]
 Row = Mapping[str, Any]
-_BEGUN = (*TIMES, "created", "startTime", "start_time")
-"""Fields of a conversation that may hold the time when it began."""
 NO_BOUNDARY = "no compaction boundary: active is the whole file"
 
 
@@ -145,9 +143,8 @@ class Collected:
         """
         times = [m.timestamp if "timestamp" in m.model_fields_set else None for m in self.messages]
         fields = whole if isinstance(whole, dict) else {}
-        begun = filter(may_be_said, (time_of(fields.get(name)) for name in _BEGUN))
-        firsts = next(begun, None), next(filter(None, times), None)
-        last = min(filter(None, firsts), default=None)
+        begun = time_in({"ts": fields.get("startTime") or fields.get("created"), **fields})
+        last = min(filter(None, (begun, next(filter(None, times), None))), default=None)
         for at, (message, time) in enumerate(zip(self.messages, times, strict=True)):
             last = time or last
             if time is None and last is not None:

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, cast
 
-from compact.cli.options import (
-    FOUND,
-    Most,
-    argument,
-    command,
-    day_end,
-    day_option,
-    flag,
-    text_option,
-)
+from compact.cli.options import FOUND, Most, argument, command, day_option, flag, text_option
 from compact.cli.progress import Progress, counting
 from compact.cli.render import Aside, Part, Report, Styled, Table
 from compact.cli.stores import StoreOptions, memory_of, opened
@@ -37,10 +28,8 @@ class FindOptions(StoreOptions):
         list[str] | None,
         text_option("ROLE", "Only what user, assistant, tool or system said; may be repeated."),
     ] = None
-    since: Annotated[
-        datetime | None, day_option("Only from this day on, such as 2026-05-17 or 'last week'.")
-    ] = None
-    until: Annotated[datetime | None, day_option("Only until the end of this day.", day_end)] = None
+    since: Annotated[datetime | None, day_option("Only from then on, such as 'last week'.")] = None
+    until: Annotated[datetime | None, day_option("Only until its end.", at_end=True)] = None
     recent: Annotated[bool, flag("--recent", "Prefer newer messages a little.")] = False
 
 
@@ -48,23 +37,20 @@ class FindOptions(StoreOptions):
 def search(
     options: FindOptions,
     *,
-    query: Annotated[
-        list[str] | None, argument("QUERY...", "A question, or words. None: all of a time.")
-    ] = None,
+    query: Annotated[list[str] | None, argument("QUERY...", "A question, or words.")] = None,
     most: Most = FOUND,
     sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
 ) -> Report:
     """Search all sessions for an answer to a question, the best match first.
 
-    A message is found by its words in any form, by the messages beside it, and by the time that
-    the question names. Without --scope, the scope default is searched; sessions of other scopes
-    are never found.
+    A message is found by its words in any form, by the messages beside it, and by its time, as in
+    "yesterday". Without --scope, the scope default is searched; others are never found.
 
     Examples:
       compactctl search when did we move the harbour office
       compactctl search "winter berths" --since 2026-01-01 --role user
       compactctl search boat licence --sessions --json
-      compactctl search what did we talk about yesterday
+      compactctl search --since "3 March" --until "3 March"
     """
     with opened(options) as catalog, Progress("Searching") as progress:
         memory = memory_of(catalog)
