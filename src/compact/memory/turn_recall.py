@@ -94,12 +94,13 @@ class _MemoryRecall:
         now = message.timestamp
         question = understood(asked, turns.names, now)
         may = _other_than(turns, without)
-        if not is_about(turns, memory._index.holding(question.names), may):
-            # Statements name times too, such as `I slept badly last night`.
-            is_question = not question.names or any(mark in asked for mark in QUESTION_MARKS)
-            past = [span for span in question.times if span.stop <= now]
-            if not (is_question and (nearness(turns, past)[1] & may).any()):
-                return [], None
+        # Statements name times too, such as `I slept badly last night`.
+        is_question = not question.names or any(mark in asked for mark in QUESTION_MARKS)
+        past = [span for span in question.times if span.stop <= now and is_question]
+        if not (nearness(turns, past)[1] & may).any() and not is_about(
+            turns, memory._index.holding(question.names), may
+        ):
+            return [], None
         most = CANDIDATES + int((~may).sum())
         search = partial(memory._ranked, asked, now=now)
         best, _, failed = search(most, {"roles": RECALLED_ROLES})

@@ -39,8 +39,6 @@ _NUMERIC = (
 )
 _TOKEN = regex(rf"(?<!\d)(?<!\d[-/.])(?P<numeric>{_NUMERIC})(?!\d|[-/.]\d)|{PIECE}")
 _NUMBER = regex(r"(\d{1,2}|\d{4})(?:st|nd|rd|th|er|e|º|ª)?")
-_MOST_PIECES = 4
-"""At most how many pieces a phrase of the lists has."""
 _YEARS, _DAYS = range(1970, 2200), range(1, 32)
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
@@ -66,8 +64,10 @@ def times_in(text: str, now: datetime) -> tuple[tuple[Span, ...], str]:
     text = text.lower()
     found = list(_TOKEN.finditer(text))
     entries = [_vocabulary().get(match[0], {}) for match in found]
-    telling = (code for own in entries for code, (kind, _) in own.items() if kind not in "noiA")
-    readings = [_forms(found, code) for code in sorted({"en", *telling})]
+    codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiA"}
+    if any(match[0][0].isdecimal() for match in found):
+        codes.add("en")
+    readings = [[], *(_forms(found, code) for code in sorted(codes))]
     forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
     spans = dict.fromkeys(span for form in forms for span in _Calendar(now).spans(*form))
     for _, tokens in reversed(forms):
@@ -94,10 +94,9 @@ def _span_of(name: str, value: object, now: datetime) -> Span:
     if isinstance(value, str):
         times, others = times_in(f"in {value}", now)
         times = tuple(span for span in times if not span.yearly) or times[:1]
-        is_whole = all(piece in _vocabulary() for piece in pieces_of(others))
-        if len(times) == 1 and is_whole:
-            return times[0]
-        if times and is_whole:
+        if times and all(piece in _vocabulary() for piece in pieces_of(others)):
+            if len(times) == 1:
+                return times[0]
             days = " or ".join(f"{span.start:%Y-%m-%d}" for span in times)
             raise InvalidArgument(name, f"{name}: {value!r:.60} can be {days}: write one of them")
     at = time_of(value)
@@ -127,13 +126,16 @@ def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
 def _forms(found: Sequence[re.Match[str]], language: str) -> list[_Form]:
     tokens = list(_tokens(found, language))
     letters = "".join(letter for _, _, letter, _ in tokens)
-    pieces = {match[0] for match in found}
-    spoken = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & pieces))
     return [
         (str(match.lastgroup), tokens[match.start() : match.end()])
         for match in _FORMS.finditer(letters)
-        if match[0] != "r" or letters == "r" or language == spoken
+        if match[0] != "r" or len(letters) < 3 or language == _spoken(found)
     ]
+
+
+def _spoken(found: Sequence[re.Match[str]]) -> str:
+    pieces = {match[0] for match in found}
+    return max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & pieces))
 
 
 def _tokens(found: Sequence[re.Match[str]], language: str) -> Iterator[_Token]:
@@ -146,8 +148,8 @@ def _tokens(found: Sequence[re.Match[str]], language: str) -> Iterator[_Token]:
         elif number := _NUMBER.fullmatch(found[at][0]):
             value = int(number[1])
             own = "y" if value in _YEARS else "d" if value in _DAYS else "x", value
-        else:
-            for taken in range(min(_MOST_PIECES, len(found) - at), 0, -1):
+        elif found[at][0] in known:
+            for taken in range(min(4, len(found) - at), 0, -1):
                 phrase = " ".join(match[0] for match in found[at : at + taken])
                 if own := known.get(phrase, {}).get(language):
                     break
@@ -165,10 +167,10 @@ class _Calendar(NamedTuple):
         values = {letter.upper(): value for _, _, letter, value in tokens}
         count = values["N"] + 1 if "N" in values else values.get("D", 1)
         match form:
-            case "ago":
-                yield self._ago(count, values["U"])
-            case "lately":
-                yield Span(self._ago(count, values["U"]).start, self.now)
+            case "ago" | "lately":  # `two months ago` is a month, and `two weeks ago` a day
+                unit, back = values["U"], count * (1, 7, 1, 12, 7)[values["U"]]
+                span = self._unit(2 if unit in (2, 3) else 0, back)
+                yield span if form == "ago" else Span(span.start, self.now)
             case "unit":
                 yield self._unit(values["U"], int("L" in values))
             case "relative":
@@ -186,8 +188,8 @@ class _Calendar(NamedTuple):
                 yield from islice(found, 1) if "L" in values else found
 
     def _dated(self, year: int, month: int, long: int, day: int) -> Iterator[Span]:
-        """Yield a day or some months of a year, or of each year until now, the latest first."""
-        years = range(self.now.year, _YEARS.start - 1, -1)
+        """Yield a day or some months of a year, or of the last twenty years, the latest first."""
+        years = range(self.now.year, self.now.year - 20, -1)
         if year:
             years = range(year, year - 1 - (month + long > 12), -1)  # a winter has two ends
         for each in years if month in range(12) else ():
@@ -217,11 +219,6 @@ class _Calendar(NamedTuple):
         days, months = self._day, self._months
         units = days(back), days(monday, 7), months(month - back, 1), months(year, 12)
         return (*units, days(monday - 5, 2))[unit]
-
-    def _ago(self, count: int, unit: int) -> Span:
-        """Return that day, or that month for `two months ago` and `a year ago`."""
-        back = count * (1, 7, 1, 12, 7)[unit]
-        return self._unit(2 if unit in (2, 3) else 0, back)
 
 
 def _readings(text: str) -> Iterator[tuple[int, int, int]]:
