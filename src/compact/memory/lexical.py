@@ -56,7 +56,7 @@ FOR, AGAINST = Trait.SELF | Trait.AFTER_QUESTION, Trait.QUESTION
 """Traits that count for and against a message, whatever the question."""
 SPREAD = 0.1
 """How much less a longer time weighs: a day 1, a week .82, a month .71, a year .55."""
-NEAR = 4 * DAY
+NEAR = 2 * DAY
 """How far from the named time the weight is halved. People err by a few days."""
 OTHER_YEARS = 0.5
 """Which share of the weight other years get if a date is named without its year."""

@@ -57,22 +57,36 @@ class Span(NamedTuple):
     """Whether no year was named. There are other spans for other years."""
 
 
-def times_in(text: str, now: datetime) -> tuple[tuple[Span, ...], str]:
-    """Return the times that a text names, and its other words. Words such as `yesterday` count from
-    `now`, and days are those of its zone. Of a date without a year, the latest is first.
+class Named(NamedTuple):
+    """The times that a text names. Of a date without a year, the latest is first."""
+
+    spans: tuple[Span, ...]
+    rest: str
+    """The text without words such as `yesterday`: no message of that day says them."""
+    others: str
+    """The text without all words for times."""
+
+
+def times_in(text: str, now: datetime) -> Named:
+    """Return the times that a text names. Words such as `yesterday` count from `now`, and days are
+    those of its zone.
     """
-    text = text.lower()
     found = list(_TOKEN.finditer(text))
-    entries = [_vocabulary().get(match[0], {}) for match in found]
+    pieces = [match[0].lower() for match in found]
+    entries = [_vocabulary().get(piece, {}) for piece in pieces]
     codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiA"}
-    if any(match[0][0].isdecimal() for match in found):
+    if any(piece[0].isdecimal() for piece in pieces):
         codes.add("en")
-    readings = [[], *(_forms(found, code) for code in sorted(codes))]
+    readings = [[], *(_forms(found, pieces, code) for code in sorted(codes))]
     forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
     spans = dict.fromkeys(span for form in forms for span in _Calendar(now).spans(*form))
-    for _, tokens in reversed(forms):
-        text = f"{text[: tokens[0][0]]} {text[tokens[-1][1] :]}"
-    return tuple(spans), text
+    rest = others = text
+    for form, tokens in reversed(forms):
+        start, stop = tokens[0][0], tokens[-1][1]
+        others = f"{others[:start]} {others[stop:]}"
+        if form in ("ago", "lately", "unit", "relative"):
+            rest = f"{rest[:start]} {rest[stop:]}"
+    return Named(tuple(spans), rest, others)
 
 
 def limits(since: object, until: object, now: datetime) -> tuple[datetime | None, datetime | None]:
@@ -92,7 +106,7 @@ def _span_of(name: str, value: object, now: datetime) -> Span:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = value.isoformat()
     if isinstance(value, str):
-        times, others = times_in(f"in {value}", now)
+        times, _, others = times_in(f"in {value}", now)
         times = tuple(span for span in times if not span.yearly) or times[:1]
         if times and all(piece in _vocabulary() for piece in pieces_of(others)):
             if len(times) == 1:
@@ -123,35 +137,33 @@ def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
     return known
 
 
-def _forms(found: Sequence[re.Match[str]], language: str) -> list[_Form]:
-    tokens = list(_tokens(found, language))
+def _forms(found: Sequence[re.Match[str]], pieces: list[str], language: str) -> list[_Form]:
+    tokens = list(_tokens(found, pieces, language))
     letters = "".join(letter for _, _, letter, _ in tokens)
     return [
         (str(match.lastgroup), tokens[match.start() : match.end()])
         for match in _FORMS.finditer(letters)
-        if match[0] != "r" or len(letters) < 3 or language == _spoken(found)
+        if match[0] != "r" or len(letters) < 3 or language == _spoken(pieces)
     ]
 
 
-def _spoken(found: Sequence[re.Match[str]]) -> str:
-    pieces = {match[0] for match in found}
-    return max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & pieces))
+def _spoken(pieces: list[str]) -> str:
+    return max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & set(pieces)))
 
 
-def _tokens(found: Sequence[re.Match[str]], language: str) -> Iterator[_Token]:
+def _tokens(found: Sequence[re.Match[str]], pieces: list[str], language: str) -> Iterator[_Token]:
     known, at = _vocabulary(), 0
     while at < len(found):
         own: tuple[str, Any] | None = None
         taken = 1
         if found[at]["numeric"]:
-            own = "D", found[at][0]
-        elif number := _NUMBER.fullmatch(found[at][0]):
+            own = "D", pieces[at]
+        elif number := _NUMBER.fullmatch(pieces[at]):
             value = int(number[1])
             own = "y" if value in _YEARS else "d" if value in _DAYS else "x", value
-        elif found[at][0] in known:
+        elif pieces[at] in known:
             for taken in range(min(4, len(found) - at), 0, -1):
-                phrase = " ".join(match[0] for match in found[at : at + taken])
-                if own := known.get(phrase, {}).get(language):
+                if own := known.get(" ".join(pieces[at : at + taken]), {}).get(language):
                     break
         yield found[at].start(), found[at + taken - 1].end(), *(own or ("x", 0))
         at += taken
