@@ -17,7 +17,7 @@ from compact.memory.questions import Question
 from compact.memory.retention import DAY
 from compact.messages.codec import instant
 from compact.text.dates import Span
-from compact.text.turns import Keys, Trait, TurnTable
+from compact.text.turns import ROLE_NUMBERS, Keys, Trait, TurnTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,8 @@ class Weights(NamedTuple):
     """Added for each trait that an answer must have."""
     date: float = 5.0
     """Added for the named day; less for longer times, and for days near to it."""
+    own: float = 2.0
+    """Added for what the user said if the question speaks of the user, as in `my` and `I`."""
     meaning: float = 8.0
     """Multiplied by how far the cosine is above that of the last message that was found."""
 
@@ -87,13 +89,15 @@ def words_score(turns: TurnTable, keys_by_word: Sequence[Keys]) -> tuple[Keys, F
 
 
 def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> Floats:
-    """Score each message without its words: by who speaks and its traits."""
+    """Score each message without its words: by who speaks, and its traits."""
     import numpy as np
 
     score = np.array(_worths(question.asks, weights))[_signs(turns)]
     if question.speaker:
         is_named = turns.speakers == question.speaker
         score += np.where(is_named, weights.prior, -weights.prior)
+    if question.is_own:
+        score += weights.own * (turns.rows["role"] == ROLE_NUMBERS["user"])
     return score
 
 

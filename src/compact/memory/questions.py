@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compact.text.dates import Span, times_in
-from compact.text.languages import words_of
+from compact.text.languages import FIRST_PERSON, words_of
 from compact.text.terms import STOP_WORDS, looked_for, pieces_of
 from compact.text.turns import Trait
 
@@ -22,6 +22,7 @@ _PHRASES = {
     sign: [f" {phrase.replace('_', ' ')} " for each in words_of(kind).values() for phrase in each]
     for sign, kind in _ASKED.items()
 }
+_SELF = frozenset().union(*FIRST_PERSON.values())
 _TALK = frozenset().union(*words_of("talk").values(), STOP_WORDS)
 """Words of questions such as `What did we talk about yesterday?`. They name no matter."""
 
@@ -39,6 +40,8 @@ class Question:
     """The place of the one speaker that the question names. 0 if it names none or several."""
     times: tuple[Span, ...]
     """The times that the question names."""
+    is_own: bool
+    """Whether it has a word such as `my` or `I`."""
     asks: Trait
     """The traits that an answer must have."""
 
@@ -65,6 +68,7 @@ def understood(text: str, speakers: Sequence[str], now: datetime | None = None) 
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
         times=times,
+        is_own=not _SELF.isdisjoint(pieces),
         asks=Trait(sum(traits)),
     )
 
