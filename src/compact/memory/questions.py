@@ -54,8 +54,8 @@ def understood(text: str, speakers: Sequence[str], now: datetime | None = None) 
     names = [frozenset(pieces_of(speaker)) for speaker in speakers]
     named = [place for place, each in enumerate(names) if not each.isdisjoint(pieces)]
     of_speakers = frozenset().union(*names)
-    times, rest, others = times_in(text, now) if now else ((), text, text)
-    wanted = [each for name in looked_for(rest) for each in _alone(name)]
+    times, asked, others = times_in(text, now) if now else ((), text, text)
+    wanted = [each for name in looked_for(asked) for each in _alone(name)]
     telling = [rest for name in wanted if (rest := tuple(p for p in name if p not in of_speakers))]
     if times and _TALK.issuperset(pieces_of(others)):
         wanted = telling = []

@@ -39,11 +39,13 @@ _NUMERIC = (
 )
 _TOKEN = regex(rf"(?<!\d)(?<!\d[-/.])(?P<numeric>{_NUMERIC})(?!\d|[-/.]\d)|{PIECE}")
 _NUMBER = regex(r"(\d{1,2}|\d{4})(?:st|nd|rd|th|er|e|º|ª)?")
-_YEARS, _DAYS = range(1970, 2200), range(1, 32)
+_YEARS = range(1970, 2200)
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
+_Word = tuple[int, int, str, bool]
+"""Start and end in the text, the word in lower case, and whether it is a date in numbers."""
 _Token = tuple[int, int, str, Any]
-"""Start and end in the text, the letter, and the place in its list; of a date its text."""
+"""Start and end, the letter, and the place in its list or the number; of a date its text."""
 _Form = tuple[str, list[_Token]]
 """The name of a form in `_FORMS`, and its tokens."""
 
@@ -71,13 +73,11 @@ def times_in(text: str, now: datetime) -> Named:
     """Return the times that a text names. Words such as `yesterday` count from `now`, and days are
     those of its zone.
     """
-    found = list(_TOKEN.finditer(text))
-    pieces = [match[0].lower() for match in found]
-    entries = [_vocabulary().get(piece, {}) for piece in pieces]
+    found = [(*m.span(), m[0].lower(), bool(m["numeric"])) for m in _TOKEN.finditer(text)]
+    entries = [_vocabulary().get(word, {}) for _, _, word, _ in found]
     codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiA"}
-    if any(piece[0].isdecimal() for piece in pieces):
-        codes.add("en")
-    readings = [[], *(_forms(found, pieces, code) for code in sorted(codes))]
+    codes |= {"en"} if any(word[0].isdecimal() for _, _, word, _ in found) else set()
+    readings = [[], *(_forms(found, code) for code in sorted(codes))]
     forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
     spans = dict.fromkeys(span for form in forms for span in _Calendar(now).spans(*form))
     rest = others = text
@@ -137,35 +137,36 @@ def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
     return known
 
 
-def _forms(found: Sequence[re.Match[str]], pieces: list[str], language: str) -> list[_Form]:
-    tokens = list(_tokens(found, pieces, language))
+def _forms(found: Sequence[_Word], language: str) -> list[_Form]:
+    tokens = list(_tokens(found, language))
     letters = "".join(letter for _, _, letter, _ in tokens)
     return [
         (str(match.lastgroup), tokens[match.start() : match.end()])
         for match in _FORMS.finditer(letters)
-        if match[0] != "r" or len(letters) < 3 or language == _spoken(pieces)
+        if match[0] != "r" or len(letters) < 3 or language == _spoken(found)
     ]
 
 
-def _spoken(pieces: list[str]) -> str:
-    return max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & set(pieces)))
+def _spoken(found: Sequence[_Word]) -> str:
+    words = {word for _, _, word, _ in found}
+    return max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & words))
 
 
-def _tokens(found: Sequence[re.Match[str]], pieces: list[str], language: str) -> Iterator[_Token]:
+def _tokens(found: Sequence[_Word], language: str) -> Iterator[_Token]:
     known, at = _vocabulary(), 0
     while at < len(found):
-        own: tuple[str, Any] | None = None
-        taken = 1
-        if found[at]["numeric"]:
-            own = "D", pieces[at]
-        elif number := _NUMBER.fullmatch(pieces[at]):
+        start, stop, word, is_date = found[at]
+        letter, taken = "D" if is_date else "x", 1
+        value: int | str = word
+        if number := _NUMBER.fullmatch(word):
             value = int(number[1])
-            own = "y" if value in _YEARS else "d" if value in _DAYS else "x", value
-        elif pieces[at] in known:
-            for taken in range(min(4, len(found) - at), 0, -1):
-                if own := known.get(" ".join(pieces[at : at + taken]), {}).get(language):
-                    break
-        yield found[at].start(), found[at + taken - 1].end(), *(own or ("x", 0))
+            letter = "y" if value in _YEARS else "d" if 0 < value < 32 else "x"
+        for most in range(min(4, len(found) - at) if word in known else 0, 0, -1):
+            phrase = " ".join(each[2] for each in found[at : at + most])
+            if own := known.get(phrase, {}).get(language):
+                letter, value, taken, stop = *own, most, found[at + most - 1][1]
+                break
+        yield start, stop, letter, value
         at += taken
 
 
@@ -201,9 +202,8 @@ class _Calendar(NamedTuple):
 
     def _dated(self, year: int, month: int, long: int, day: int) -> Iterator[Span]:
         """Yield a day or some months of a year, or of the last twenty years, the latest first."""
-        years = range(self.now.year, self.now.year - 20, -1)
-        if year:
-            years = range(year, year - 1 - (month + long > 12), -1)  # a winter has two ends
+        last, count = (year, 1 + (month + long > 12)) if year else (self.now.year, 20)
+        years = range(last, last - count, -1)  # the winter of a year has two ends
         for each in years if month in range(12) else ():
             with suppress(ValueError, OverflowError):  # 30 February, year 10,000
                 span = self._months(12 * each + month, long)

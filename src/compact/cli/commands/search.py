@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, cast
 
+import typer
+
 from compact.cli.options import FOUND, Most, argument, command, day_option, flag, text_option
 from compact.cli.progress import Progress, counting
 from compact.cli.render import Aside, Part, Report, Styled, Table
@@ -28,7 +30,7 @@ class FindOptions(StoreOptions):
         list[str] | None,
         text_option("ROLE", "Only what user, assistant, tool or system said; may be repeated."),
     ] = None
-    since: Annotated[datetime | None, day_option("Only from then on, such as 'last week'.")] = None
+    since: Annotated[datetime | None, day_option("Only from this time on, as 'last week'.")] = None
     until: Annotated[datetime | None, day_option("Only until its end.", at_end=True)] = None
     recent: Annotated[bool, flag("--recent", "Prefer newer messages a little.")] = False
 
@@ -52,6 +54,8 @@ def search(
       compactctl search boat licence --sessions --json
       compactctl search --since "3 March" --until "3 March"
     """
+    if not (query or options.since or options.until):
+        raise typer.BadParameter("name words, or a time with --since or --until")
     with opened(options) as catalog, Progress("Searching") as progress:
         memory = memory_of(catalog)
         memory.catch_up(counting(progress, "Indexing"))
