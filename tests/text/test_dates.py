@@ -224,3 +224,8 @@ def test_a_message_of_the_default_kind_counts() -> None:
     late = datetime.fromisoformat("2026-03-04T01:00+02:00")
     memory.add_message("s", Message(role="user", content="late", timestamp=late))
     assert [hit.text for hit in memory.search("3 March 2026").hits] == ["late"]
+
+
+def test_of_many_dates_the_first_are_read() -> None:
+    text = " ".join(f"{1980 + n % 40}-05-17 and" for n in range(20_000))
+    assert len(times_in(text, NOW).spans) == 8

@@ -39,7 +39,7 @@ _NUMERIC = (
 )
 _TOKEN = regex(rf"(?<!\d)(?<!\d[-/.])(?P<numeric>{_NUMERIC})(?!\d|[-/.]\d)|{PIECE}")
 _NUMBER = regex(r"(\d{1,2}|\d{4})(?:st|nd|rd|th|er|e|º|ª)?")
-_YEARS = range(1970, 2200)
+_YEARS, _MOST_TIMES = range(1970, 2200), 8
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
 _Word = tuple[int, int, str, bool]
@@ -79,6 +79,7 @@ def times_in(text: str, now: datetime) -> Named:
     codes |= {"en"} if any(word[0].isdecimal() for _, _, word, _ in found) else set()
     readings = [[], *(_forms(found, code) for code in sorted(codes))]
     forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
+    forms = forms[:_MOST_TIMES]
     spans = dict.fromkeys(span for form in forms for span in _Calendar(now).spans(*form))
     rest = others = text
     for form, tokens in reversed(forms):

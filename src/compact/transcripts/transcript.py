@@ -149,7 +149,9 @@ class Collected:
             last = time or last
             if time is None and last is not None:
                 self.messages[at] = message.model_copy(update={"timestamp": last})
-            if time is None and any(row.get(x) for row in self.rows[message.id] for x in SURE):
+            if time is None and any(
+                row.get(x) for row in self.rows.get(message.id, ()) for x in SURE
+            ):
                 self.left_out["time that cannot be read|times that cannot be read"] += 1
 
     def transcript(
