@@ -131,7 +131,7 @@ def test_a_question_of_a_time_finds_what_was_said_then(
     ],
 )
 def test_words_that_mean_other_things_are_no_times(text: str) -> None:
-    assert times_in(text, NOW).spans == ()
+    assert times_in(text, NOW)[0] == ()
 
 
 def test_a_date_without_a_year_is_the_latest_that_has_messages() -> None:
@@ -228,4 +228,4 @@ def test_a_message_of_the_default_kind_counts() -> None:
 
 def test_of_many_dates_the_first_are_read() -> None:
     text = " ".join(f"{1980 + n % 40}-05-17 and" for n in range(20_000))
-    assert len(times_in(text, NOW).spans) == 8
+    assert len(times_in(text, NOW)[0]) == 8

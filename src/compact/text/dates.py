@@ -20,10 +20,8 @@ from compact.patterns import regex
 from compact.text.languages import FUNCTION_WORDS, words_of
 from compact.text.terms import PIECE, pieces_of
 
-_KINDS = {
-    **{"months": "M", "weekdays": "W", "seasons": "S", "units": "U", "days": "R", "counts": "n"},
-    **{"last": "L", "this": "T", "ago": "A", "within": "i", "of": "o"},
-}
+_LISTS = ("months", "weekdays", "seasons", "units", "days", "counts", "last", "this", "ago")
+_KINDS = dict(zip((*_LISTS, "within", "of"), "MWSURnLTAio", strict=True))
 """Lists in `languages.json`, and the letters of their words. A word that is marked `?` there means
 other things too. Its letter is small."""
 _FORMS = regex(
@@ -42,12 +40,9 @@ _NUMBER = regex(r"(\d{1,2}|\d{4})(?:st|nd|rd|th|er|e|º|ª)?")
 _YEARS, _MOST_TIMES = range(1970, 2200), 8
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
-_Word = tuple[int, int, str, bool]
-"""Start and end in the text, the word in lower case, and whether it is a date in numbers."""
-_Token = tuple[int, int, str, Any]
-"""Start and end, the letter, and the place in its list or the number; of a date its text."""
+_Word = tuple[int, int, str, bool]  # start and end, in lower case, whether a date in numbers
+_Token = tuple[int, int, str, Any]  # start and end, letter, place in its list, number or date
 _Form = tuple[str, list[_Token]]
-"""The name of a form in `_FORMS`, and its tokens."""
 
 
 class Span(NamedTuple):
@@ -59,19 +54,10 @@ class Span(NamedTuple):
     """Whether no year was named. There are other spans for other years."""
 
 
-class Named(NamedTuple):
-    """The times that a text names. Of a date without a year, the latest is first."""
-
-    spans: tuple[Span, ...]
-    rest: str
-    """The text without words such as `yesterday`: no message of that day says them."""
-    others: str
-    """The text without all words for times."""
-
-
-def times_in(text: str, now: datetime) -> Named:
-    """Return the times that a text names. Words such as `yesterday` count from `now`, and days are
-    those of its zone.
+def times_in(text: str, now: datetime) -> tuple[tuple[Span, ...], str, str]:
+    """Return the times that a text names; the text without words such as `yesterday`, which no
+    message of that day says; and the text without any words for times. Such words count from `now`,
+    and days are those of its zone. Of a date without a year, the latest is first.
     """
     found = [(*m.span(), m[0].lower(), bool(m["numeric"])) for m in _TOKEN.finditer(text)]
     entries = [_vocabulary().get(word, {}) for _, _, word, _ in found]
@@ -87,7 +73,7 @@ def times_in(text: str, now: datetime) -> Named:
         others = f"{others[:start]} {others[stop:]}"
         if form in ("ago", "lately", "unit", "relative"):
             rest = f"{rest[:start]} {rest[stop:]}"
-    return Named(tuple(spans), rest, others)
+    return tuple(spans), rest, others
 
 
 def limits(since: object, until: object, now: datetime) -> tuple[datetime | None, datetime | None]:
@@ -104,6 +90,7 @@ def limits(since: object, until: object, now: datetime) -> tuple[datetime | None
 
 
 def _span_of(name: str, value: object, now: datetime) -> Span:
+    reason = f"is no day and no time, such as {_EXAMPLES}"
     if isinstance(value, date) and not isinstance(value, datetime):
         value = value.isoformat()
     if isinstance(value, str):
@@ -112,13 +99,11 @@ def _span_of(name: str, value: object, now: datetime) -> Span:
         if times and all(piece in _vocabulary() for piece in pieces_of(others)):
             if len(times) == 1:
                 return times[0]
-            days = " or ".join(f"{span.start:%Y-%m-%d}" for span in times)
-            raise InvalidArgument(name, f"{name}: {value!r:.60} can be {days}: write one of them")
+            reason = f"may be {' or '.join(f'{span.start:%Y-%m-%d}' for span in times)}"
     at = time_of(value)
     if at and (at.year >= FIRST_YEAR or isinstance(value, datetime)):
         return Span(at, at + _TICK)
-    reason = f"{value!r:.60} is no day and no time, such as {_EXAMPLES}"
-    raise InvalidArgument(name, f"{name}: {reason}")
+    raise InvalidArgument(name, f"{name}: {value!r:.60} {reason}")
 
 
 # --- from words to forms --------------------------------------------------------------------------
@@ -141,16 +126,13 @@ def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
 def _forms(found: Sequence[_Word], language: str) -> list[_Form]:
     tokens = list(_tokens(found, language))
     letters = "".join(letter for _, _, letter, _ in tokens)
+    words = {word for _, _, word, _ in found}
+    spoken = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & words))
     return [
         (str(match.lastgroup), tokens[match.start() : match.end()])
         for match in _FORMS.finditer(letters)
-        if match[0] != "r" or len(letters) < 3 or language == _spoken(found)
+        if match[0] != "r" or len(letters) < 3 or language == spoken
     ]
-
-
-def _spoken(found: Sequence[_Word]) -> str:
-    words = {word for _, _, word, _ in found}
-    return max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & words))
 
 
 def _tokens(found: Sequence[_Word], language: str) -> Iterator[_Token]:
@@ -209,8 +191,7 @@ class _Calendar(NamedTuple):
             with suppress(ValueError, OverflowError):  # 30 February, year 10,000
                 span = self._months(12 * each + month, long)
                 if day:
-                    start = span.start.replace(day=day)
-                    span = Span(start, start + _DAY)
+                    span = Span(start := span.start.replace(day=day), start + _DAY)
                 if year or span.start <= self.now:
                     yield span._replace(yearly=not year)
 

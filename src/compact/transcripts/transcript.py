@@ -149,9 +149,8 @@ class Collected:
             last = time or last
             if time is None and last is not None:
                 self.messages[at] = message.model_copy(update={"timestamp": last})
-            if time is None and any(
-                row.get(x) for row in self.rows.get(message.id, ()) for x in SURE
-            ):
+            given = (row.get(name) for row in self.rows.get(message.id, ()) for name in SURE)
+            if time is None and any(given):
                 self.left_out["time that cannot be read|times that cannot be read"] += 1
 
     def transcript(
