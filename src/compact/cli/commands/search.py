@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, cast
 
-import typer
-
 from compact.cli.options import FOUND, Most, argument, command, day_option, flag, text_option
 from compact.cli.progress import Progress, counting
 from compact.cli.render import Aside, Part, Report, Styled, Table
@@ -39,7 +37,7 @@ class FindOptions(StoreOptions):
 def search(
     options: FindOptions,
     *,
-    query: Annotated[list[str] | None, argument("QUERY...", "A question, or words.")] = None,
+    query: Annotated[list[str], argument("QUERY...", "A question, words, or '' for all.")],
     most: Most = FOUND,
     sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
 ) -> Report:
@@ -52,15 +50,13 @@ def search(
       compactctl search when did we move the harbour office
       compactctl search "winter berths" --since 2026-01-01 --role user
       compactctl search boat licence --sessions --json
-      compactctl search --since "3 March" --until "3 March"
+      compactctl search "" --since "3 March" --until "3 March"
     """
-    if not (query or options.since or options.until):
-        raise typer.BadParameter("name words, or a time with --since or --until")
     with opened(options) as catalog, Progress("Searching") as progress:
         memory = memory_of(catalog)
         memory.catch_up(counting(progress, "Indexing"))
         result = memory.search(
-            " ".join(query or ()),
+            " ".join(query),
             limit=most,
             sessions=[catalog.find(name).id for name in options.session or ()],
             roles=[cast("Role", name) for name in options.role or ()],
