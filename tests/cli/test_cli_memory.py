@@ -216,3 +216,20 @@ def test_what_goes_wrong_is_said_and_what_to_do(run, chat, tmp_path):
     (kept / "sessions.db").write_bytes(b"x")
     refused(run("memory", "restore-backup", kept, "--to", new), "its checksum differs")
     assert not new.exists()
+
+
+def test_a_search_takes_days_as_people_write_them(run):
+    Path(".compact").mkdir()
+    with MemoryManager(".compact/sessions.db") as memory:
+        for day in ("2026-03-02", "2026-03-03", "2026-03-04"):
+            at = f"{day}T12:00:00Z"
+            memory.add_message("s", role="user", content=f"said on the {day}", timestamp=at)
+    found = run("search", "", "--since", "03.03.2026", "--until", "3 March 2026")
+    assert "said on the 2026-03-03" in found.out
+    assert "2026-03-02" not in found.out + run("search", "what happened on 3 March 2026?").out
+    assert "2026-03-04" not in found.out
+    for wrong, says in (("03/04/2026", "2026-04-03 or 2026-03-04"), ("soon", "17 May 2026")):
+        refused = run("search", "said", "--until", wrong)
+        assert refused.code != 0
+        assert "--until" in refused.err
+        assert says in refused.err

@@ -1,8 +1,10 @@
 """What a question asks for."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from compact.memory.questions import Dates, understood
+from compact.memory.questions import understood
 from compact.text.turns import Trait
 
 SPEAKERS = ("", "Caroline", "Mel Ann")
@@ -43,17 +45,12 @@ def test_the_kind_of_the_answer_is_told(text: str, asks: Trait) -> None:
     assert understood(text, ("",)).asks == asks
 
 
-@pytest.mark.parametrize(
-    ("text", "dates"),
-    [
-        ("on 8 May 2023", Dates(frozenset({5}), frozenset({2023}), frozenset({8}))),
-        ("on the 3rd of July", Dates(frozenset({7}), frozenset(), frozenset({3}))),
-        ("may I see it", Dates()),
-        ("in 2022", Dates(frozenset(), frozenset({2022}), frozenset())),
-    ],
-)
-def test_days_that_are_named_are_told(text: str, dates: Dates) -> None:
-    assert understood(text, ("",)).dates == dates
+def test_a_question_of_nothing_but_a_time_looks_for_no_words() -> None:
+    now = datetime(2026, 11, 27, tzinfo=UTC)
+    asked = understood("What did we talk about on 3 March 2026?", SPEAKERS, now)
+    day = datetime(2026, 3, 3, tzinfo=UTC)
+    assert (asked.names, asked.times[0].start) == ((), day)
+    assert ("boat",) in understood("What about the boat yesterday?", SPEAKERS, now).names
 
 
 def test_a_name_of_several_pieces_counts_whole_and_by_each() -> None:

@@ -98,6 +98,22 @@ def test_what_an_older_session_said_is_quoted_with_its_day_title_and_speaker(fil
         assert [m.text for m in ctx.history] == [ASKED], "it is no part of the history"
 
 
+def test_a_question_of_a_past_time_is_answered_and_a_statement_is_not(file):
+    at = {"timestamp": "2026-03-03T12:00:00Z"}
+    with ContextManager(store=file, session_id="march") as ctx:
+        ctx.add_messages([{"role": "user", "content": "Anna was here.", **at}])
+    asked_at = {"timestamp": "2026-03-04T12:00:00Z"}
+    for text, is_recalled in (
+        ("What did we talk about yesterday?", True),
+        ("What did I do on March 3rd?", True),
+        ("I slept badly yesterday.", False),
+        ("How are you today?", False),
+    ):
+        with opened(file, session_id=f"new {text}") as ctx:
+            ctx.add_message({"role": "user", "content": text, **asked_at})
+            assert ("Anna was here." in "".join(quoted(shown(ctx)))) is is_recalled, text
+
+
 def test_a_memory_of_one_short_session_is_recalled_by_several_of_its_words(tmp_path):
     with ContextManager(store=tmp_path / "chat.db", session_id="old") as ctx:
         ctx.add_messages(said(BOAT, "Thank you, I have noted it."))

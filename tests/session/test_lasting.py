@@ -18,7 +18,7 @@ CHATTER = (
 )
 
 
-def memory_of(*said: str, store: object = ":memory:") -> MemoryManager:
+def memory_of(*said: str, store: str = ":memory:") -> MemoryManager:
     """A memory of conversations a week apart. Each says one thing among chatter."""
     memory = MemoryManager(store)
     for number, text in enumerate(said):

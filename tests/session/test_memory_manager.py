@@ -224,9 +224,17 @@ def test_a_timeline_tells_what_was_said_on_which_day(store: SQLiteManager) -> No
     assert memory.timeline(until=DAY - timedelta(days=9)) == []
 
 
+def test_a_question_about_oneself_prefers_what_the_user_said(store: SQLiteManager) -> None:
+    put(store, "tea", "It is blue.", "Noted.", "And old.", "The kettle is blue.")
+    put(store, "other", "A kettle stood in a shop window, and it was rather small, and grey.")
+    memory = MemoryManager(store)
+    assert memory.search("the blue kettle").hits[0].role == "assistant"
+    assert memory.search("my blue kettle").hits[0].role == "user"
+
+
 def test_wrong_arguments_are_refused(store: SQLiteManager) -> None:
     memory = MemoryManager(store)
-    for wrong in ({"limit": -1}, {"neighbours": -1}, {"colour": 1}, {"since": "today"}):
+    for wrong in ({"limit": -1}, {"neighbours": -1}, {"colour": 1}, {"since": "some day"}):
         with pytest.raises(InvalidArgument, match=next(iter(wrong))):
             memory.search("roof", **wrong)
     with pytest.raises(InvalidArgument, match="index"):

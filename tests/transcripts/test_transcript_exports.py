@@ -73,6 +73,55 @@ def test_one_broken_conversation_does_not_stand_in_the_way_of_others(path):
             read(data, conversation=number)
 
 
+def test_messages_without_a_time_take_that_of_their_conversation():
+    """And then that of the message before: none is of the day of the import."""
+    days = ["2024-05-01", "2024-05-01", "2024-05-07"]
+    at = {"create_time": 1714557600}
+    nodes = {"a": (None, message("user", "1", n=None)), "b": ("a", message("user", "2", n=None)),
+             "c": ("b", message("user", "3", n=1715076000))}  # fmt: skip
+    (found,) = json.loads(tree("c", **nodes))
+    rows = [row("a", "human", "1"), row("b", "human", "2"), row("c", "human", "3")]
+    rows[2]["created_at"] = "2024-05-07T10:00:00Z"
+    plain = [{"role": "user", "content": str(n)} for n in (1, 2, 3)]
+    plain[2]["timestamp"] = "2024-05-07T10:00:00Z"
+    for data in (
+        data_of([{**found, **at}]),
+        chat(*rows, created_at="2024-05-01T10:00:00Z"),
+        data_of({"messages": plain, "createdAt": "2024-05-01T10:00:00Z"}),
+    ):
+        read_again = read(data)
+        assert [f"{m.timestamp:%Y-%m-%d}" for m in read_again.messages] == days
+        assert read_again.notes == ()
+    assert {f"{m.timestamp:%Y-%m-%d}" for m in read(data_of([found])).messages} == {"2024-05-07"}
+
+
+@pytest.mark.parametrize("wrong", [-1, 1e40, "soon"])
+def test_a_time_that_cannot_be_read_is_counted_and_never_now(wrong):
+    said = {
+        "a": (None, message("user", "1", n=1714557600)),
+        "b": ("a", message("user", "2", n=wrong)),
+    }
+    rows = [{**row("h", "human", "1"), "created_at": "2024-05-01"},
+            {**row("i", "human", "2"), "created_at": wrong}]  # fmt: skip
+    plain = [{"role": "user", "content": "1", "timestamp": "2024-05-01"},
+             {"role": "user", "content": "2", "timestamp": wrong}]  # fmt: skip
+    for data in (tree("b", **said), chat(*rows), data_of(plain)):
+        found = read(data)
+        assert [f"{m.timestamp:%Y-%m-%d}" for m in found.messages] == ["2024-05-01"] * 2
+        assert found.notes == ("1 time that cannot be read",)
+
+
+def test_a_node_without_an_author_is_left_out_and_counted():
+    nodes = {"a": (None, message("user", "1")), "b": ("a", {"content": {}}),
+             "c": ("b", message("user", "3"))}  # fmt: skip
+    found = read(tree("c", **nodes))
+    assert [text for _, text in told(found)] == ["1", "3"]
+    assert found.notes[0].startswith("1 odd row, left out: mapping.b.message: expected an author")
+    found = read(chat(row("h", "human", "1"), {"content": []}, row("i", "human", "3")))
+    assert [text for _, text in told(found)] == ["1", "3"]
+    assert found.notes[0].startswith("1 odd row, left out: chat_messages[1].sender")
+
+
 # --- ChatGPT --------------------------------------------------------------------------------------
 
 

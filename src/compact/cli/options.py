@@ -10,15 +10,18 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from typing import Annotated, Any, get_type_hints
+from datetime import datetime
+from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
 
 from compact.cli.render import Report, print_report
 from compact.cli.words import COLOUR, When
+from compact.errors import InvalidArgument
+from compact.messages import clock_and_ids
 from compact.messages.sizes import size_in
+from compact.text.dates import limits
 
 EXAMPLES = "Examples:"
 """The heading in a command's docstring after which help keeps the line breaks."""
@@ -50,14 +53,12 @@ def count(text: str | int) -> int:
     return whole_number(text, example="120")
 
 
-def day(text: str) -> datetime:
-    """Parse a day, or a day with a time. Without a time zone, UTC is assumed."""
+def day(text: str, *, at_end: bool = False) -> datetime:
+    """Parse a time such as `last week`, and return its first or last instant."""
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        example = "2026-05-17 or 2026-05-17T09:30"
-        raise typer.BadParameter(f"{text[:40]!r} is no day, such as {example}") from None
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return cast("datetime", limits(text, text, clock_and_ids.now())[at_end])
+    except InvalidArgument as error:
+        raise typer.BadParameter(str(error).partition(": ")[2]) from None
 
 
 def quoted(text: object) -> str:
@@ -73,9 +74,9 @@ def number_option(help: str, parser: Callable[[str], object] = whole_number) -> 
     return typer.Option(parser=parser, metavar="N", help=help)
 
 
-def day_option(help: str) -> Any:  # noqa: ANN401
-    """Define an option with a day."""
-    return typer.Option(parser=day, metavar="DAY", help=help)
+def day_option(help: str, *, at_end: bool = False) -> Any:  # noqa: ANN401
+    """Define an option with a day, and take its first or its last instant."""
+    return typer.Option(parser=lambda text: day(text, at_end=at_end), metavar="DAY", help=help)
 
 
 def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401

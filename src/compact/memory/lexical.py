@@ -13,7 +13,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.memory.questions import Dates, Question
+from compact.memory.questions import Question
+from compact.memory.retention import DAY
+from compact.messages.codec import instant
+from compact.text.dates import Span
 from compact.text.languages import words_of
 from compact.text.terms import STOP_WORDS
 from compact.text.turns import ROLE_NUMBERS, SCORED, Keys, Trait, TurnTable
@@ -46,8 +49,10 @@ class Weights(NamedTuple):
     """Added for the named speaker and each trait in `FOR`; subtracted for others and `AGAINST`."""
     answer: float = 1.0
     """Added for each trait that an answer must have."""
-    date: float = 2.5
-    """Added for the named day. Half is added if only the month fits."""
+    date: float = 5.0
+    """Added for the named day; less for longer times, and for days near to it."""
+    own: float = 1.0
+    """Added for what the user said if the question speaks of the user, as in `my` and `I`."""
     meaning: float = 8.0
     """Multiplied by how far the cosine is above that of the last message that was found."""
 
@@ -55,10 +60,12 @@ class Weights(NamedTuple):
 WEIGHTS = Weights()
 FOR, AGAINST = Trait.SELF | Trait.AFTER_QUESTION, Trait.QUESTION
 """Traits that count for and against a message, whatever the question."""
-YEAR_ALONE = 0.15
-"""Which share of the date's weight is added if the question names only the year."""
-NEAR_DAYS = 2
-"""A message at most this many days from the named day still matches."""
+SPREAD = 0.1
+"""How much less a longer time weighs: a day 1, a week .82, a month .71, a year .55."""
+NEAR = 2 * DAY
+"""How far from the named time the weight is halved. People err by a few days."""
+OTHER_YEARS = 0.5
+"""Which share of the weight other years get if a date is named without its year."""
 SHARPNESS = 3.0
 """How close the soft maximum in a session's score is to the score of the best message."""
 SMALL_TALK = frozenset().union(*words_of("replies").values(), STOP_WORDS)
@@ -88,7 +95,7 @@ def words_score(turns: TurnTable, keys_by_word: Sequence[Keys]) -> tuple[Keys, F
 
 
 def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> Floats:
-    """Score each message without its words: by who speaks, its traits and its date."""
+    """Score each message without its words: by who speaks, and its traits."""
     import numpy as np
 
     score: Floats = np.array(_worths(question.asks, weights))[_signs(turns) & SCORED]
@@ -96,11 +103,8 @@ def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> F
         is_named = turns.speakers == question.speaker
         score += np.where(is_named, weights.prior, -weights.prior)
     if question.is_own:
-        is_user = turns.rows["role"] == ROLE_NUMBERS["user"]
-        is_unnamed = turns.speakers == 0
-        score += np.where(is_user, weights.prior, -weights.prior) * is_unnamed
-    if question.dates.months or question.dates.years:
-        score += weights.date * _date_match(turns, question.dates)
+        is_user = (turns.rows["role"] == ROLE_NUMBERS["user"]) & (turns.speakers == 0)
+        score += weights.own * is_user
     return score
 
 
@@ -189,22 +193,27 @@ def _signs(turns: TurnTable) -> NDArray[np.uint16]:
     return turns.once("signs", made)
 
 
-def _date_match(turns: TurnTable, dates: Dates) -> Floats:
-    """Return 1 for a named day, ½ for a named month, `YEAR_ALONE` if only a year is named."""
+def nearness(turns: TurnTable, spans: Sequence[Span]) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return for each message how well its time fits the times that a question names, 0 to 1, and
+    whether it lies in one of them. If no year is named, the latest that has messages counts.
+    """
     import numpy as np
 
-    at = turns.rows["at"].astype("datetime64[us]")
-    month = at.astype("datetime64[M]")
-    number = month.astype(np.int64)
-    day = (at.astype("datetime64[D]") - month.astype("datetime64[D]")).astype(np.int64) + 1
-    in_year = np.isin(number // 12 + 1970, list(dates.years)) | (not dates.years)
-    if not dates.months:
-        return np.where(in_year, YEAR_ALONE, 0.0)
-    near = np.zeros(len(turns), bool)
-    for each in dates.days:
-        near |= abs(day - each) <= NEAR_DAYS
-    in_month = in_year & np.isin(number % 12 + 1, list(dates.months))
-    return np.where(in_month, np.where(near, 1.0, 0.5), 0.0)
+    at, share = turns.rows["at"], 1.0
+    first, last = (at.min(initial=0), at.max(initial=0)) if spans else (0, 0)
+    fits, inside = np.zeros(len(turns)), np.zeros(len(turns), bool)
+    for span in spans:
+        start, stop = instant(span.start), instant(span.stop)
+        if span.yearly and (stop <= first or start > last):
+            continue
+        away = np.maximum(np.maximum(start - at, at - (stop - 1)), 0)
+        weight = share * min(1.0, (DAY / (stop - start)) ** SPREAD)
+        fits = np.maximum(fits, weight * NEAR / (NEAR + away))
+        if share == 1.0:
+            inside |= away == 0
+        if span.yearly and not away.all():
+            share = OTHER_YEARS
+    return fits, inside
 
 
 # --- how much memory knows about a message ------------------------------------------------------
@@ -224,6 +233,8 @@ class Evidence(NamedTuple):
     """The same as a share of the weight of all words of the text."""
     is_personal: bool = False
     """Whether the text names a speaker, or has first-person words where speakers have no names."""
+    is_of_past: bool = False
+    """Whether the text is a question of a past time that has messages."""
     cosine: float | None = None
     """The cosine of the message that is nearest in meaning. None without vectors."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
@@ -33,6 +33,7 @@ from compact.memory.searching import (
     first_readable,
     ranked,
 )
+from compact.messages import clock_and_ids
 from compact.messages.calls import got, known_options, named, no_text, of_field
 from compact.messages.codec import instant
 from compact.messages.given import Given, fields_given
@@ -44,6 +45,7 @@ from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.session.entering import added
 from compact.store.reports import BackupReport, ForgottenReport
 from compact.text.archived import ArchivedConversation, ArchiveReport
+from compact.text.dates import limits
 from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel
 from compact.text.embedding import Generation, Near
 from compact.text.found import Method, SearchFilter, SearchResult, TimelineEntry
@@ -94,10 +96,11 @@ class SearchOptions(TypedDict, total=False):
     """Ids of the sessions to search. Default: all sessions of the scope."""
     roles: Sequence[Role]
     """Roles of the messages to find. Default: any role."""
-    since: datetime | None
-    """The earliest time of a message. A time without a zone is UTC."""
-    until: datetime | None
-    """The latest time of a message."""
+    since: datetime | date | str | None
+    """The earliest time of a message, such as `2026-05-17`, `3 March` or `last week`. A time
+    without a zone is UTC."""
+    until: datetime | date | str | None
+    """The latest time of a message. A day, week, month or year counts to its end."""
     least_importance: float | None
     """The least importance of a message, 0 to 1. Messages without a stored one are not found."""
     recent: bool
@@ -256,7 +259,9 @@ class MemoryManager:
         """Find the messages and sessions that answer a question best, at most `limit` of each.
 
         The score of a message depends on its words and those of its neighbours, on who wrote it, on
-        dates in the question, and on what an answer must contain (such as a number or a name).
+        the times that the question names (such as `yesterday`), and on what an answer must contain
+        (such as a number or a name). A question with nothing but a time, or an empty one with
+        `since` or `until`, finds the messages of that time.
 
         Raises:
             InvalidArgument: an option is wrong, or `limit` or `neighbours` is below 0.
@@ -289,13 +294,19 @@ class MemoryManager:
         )
 
     def timeline(
-        self, *, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
     ) -> list[TimelineEntry]:
         """Return how many messages each session has on each day (UTC), earliest first. `since` and
-        `until` limit the time. A time without a zone is UTC.
+        `until` limit the time, as in `search`.
+
+        Raises:
+            InvalidArgument: `since` or `until` is no time.
         """
         turns = self._index.turns(self._scope)
-        days = list(by_day(turns, since, until))
+        days = list(by_day(turns, *limits(since, until, clock_and_ids.now())))
         titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in days})).titles
         return [
             TimelineEntry(
@@ -315,23 +326,26 @@ class MemoryManager:
         most: int,
         options: SearchOptions,
         without: Sequence[tuple[str, int]] = (),
+        now: datetime | None = None,
     ) -> tuple[Ranked, Ways, ModelFailed | None]:
         """Search. If the embedder fails, search by words, and return the embedder's error too."""
+        now = now or clock_and_ids.now()
+        since, until = limits(options.get("since"), options.get("until"), now)
         try:
-            only = SearchFilter.model_validate(options)
+            only = SearchFilter.model_validate({**options, "since": since, "until": until})
         except ValidationError as error:
             raise of_field(error) from None
         search = partial(
             ranked, self._index, self._scope, query, most=most, only=only, without=without
         )
         try:
-            ways = self._ways(options)
+            ways = self._ways(options, now)
             return search(ways=ways), ways, None
         except ModelFailed as error:
-            ways = self._ways({**options, "method": "lexical"})
+            ways = self._ways({**options, "method": "lexical"}, now)
             return search(ways=ways), ways, error
 
-    def _ways(self, options: SearchOptions) -> Ways:
+    def _ways(self, options: SearchOptions, now: datetime) -> Ways:
         """Choose how to search. Without vectors, the search is lexical."""
         method, of = options.get("method") or "hybrid", None
         if method not in get_args(Method):
@@ -343,6 +357,7 @@ class MemoryManager:
             nearest=partial(self._nearest, of) if of else None,
             words=method != "semantic" or of is None,
             recent=options.get("recent", False),
+            now=now,
             about=options.get("about", ""),
         )
 

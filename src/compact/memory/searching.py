@@ -16,6 +16,7 @@ from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
     Weights,
+    nearness,
     prior,
     session_of,
     session_scores,
@@ -24,12 +25,13 @@ from compact.memory.lexical import (
 )
 from compact.memory.questions import Question, understood
 from compact.memory.retention import DAY
+from compact.messages import clock_and_ids
 from compact.messages.codec import instant
 from compact.messages.memory_protocols import TurnIndex
 from compact.messages.messages import Message
 from compact.text.found import FoundSession, Hit, Method, Neighbour, SearchFilter
 from compact.text.snippets import Sought
-from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable, instant_of
+from compact.text.turns import QUESTION_MARKS, ROLE_NUMBERS, Keys, TurnTable, instant_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,6 +64,8 @@ class Ways(NamedTuple):
 
     recent: bool = False
     """Whether to raise the scores of newer messages."""
+    now: datetime | None = None
+    """The time from which words such as `yesterday` count. None for the clock's."""
     about: str = ""
     """The current topic. Messages that share its words get a higher score."""
 
@@ -109,11 +113,16 @@ def ranked(
         turns = turns.of(only.sessions)
         within = _ranges(turns)
     may = _allowed(index, turns, only) & _other_than(turns, without)
-    question = understood(text, turns.names)
-    scores, touched, asked, found = _scored(index, turns, question, ways, may, within)
-    scores *= _boost(index, turns, ways, within)
+    now = ways.now or clock_and_ids.now()
+    question = understood(text, turns.names, now)
+    fits, is_found = nearness(turns, question.times)
+    if not question.names and (question.times or only.since or only.until):
+        is_found |= not question.times
+        may &= is_found
+    scores, touched, asked, known = _scored(index, turns, question, ways, may, within)
+    scores = (scores + ways.weights.date * fits) * _boost(index, turns, ways, within)
     scores[~may] = -np.inf
-    candidates = touched[may[touched]]
+    candidates = np.flatnonzero((touched | is_found) & may)
     best = candidates[_best(scores[candidates], most)].tolist()
     best = with_standing(turns, with_later(index, turns, best, asked), asked)[:most]
     by_session = session_scores(turns, scores)
@@ -125,8 +134,19 @@ def ranked(
         _shares(scores[best]),
         sessions.tolist(),
         _shares(by_session[sessions]),
-        found,
+        known._replace(is_of_past=_is_of_past(turns, question, now, may)),
     )
+
+
+def _is_of_past(
+    turns: TurnTable, question: Question, now: datetime, may: NDArray[np.bool_]
+) -> bool:
+    """Whether it is a question of a past time that has messages. Statements name times too, such as
+    `I slept badly last night`.
+    """
+    past = [span for span in question.times if span.stop <= now]
+    is_question = not question.names or any(mark in question.text for mark in QUESTION_MARKS)
+    return bool(past and is_question and (nearness(turns, past)[1] & may).any())
 
 
 def _scored(
@@ -136,31 +156,31 @@ def _scored(
     ways: Ways,
     may: NDArray[np.bool_],
     within: Sequence[tuple[int, int]],
-) -> tuple[Floats, Keys, Asked, Evidence]:
-    """Return the score of each message, the places of those that have something in common with the
-    question, and what was found out on the way.
+) -> tuple[Floats, NDArray[np.bool_], Asked, Evidence]:
+    """Return the score of each message, which messages have something in common with the question,
+    and what was found out on the way.
     """
     import numpy as np
 
     scores, own, cosines = np.zeros(len(turns)), np.zeros(len(turns)), np.zeros(len(turns))
-    touched, found = np.zeros(len(turns), bool), Evidence()
+    touched, known = np.zeros(len(turns), bool), Evidence()
     if ways.words:
         keys_by_word = index.holding(question.names, within)
-        own, found = shared(turns, question.names, keys_by_word, may)
+        own, known = shared(turns, question.names, keys_by_word, may)
         places, words = words_score(turns, keys_by_word)
         scores = prior(turns, question, ways.weights)
         scores[places] += ways.weights.words * words
         touched[places] = True
-    if ways.nearest is not None:
+    if ways.nearest is not None and question.text:
         ranges = within or turns.once("ranges", lambda: _ranges(turns))
         near, more = _meaning(turns, ways.nearest(question.text, ranges, NEAREST))
         scores[near] += ways.weights.meaning * (more - more.min(initial=1.0))
         touched[near] = True
         cosines[near] = more
-        found = found._replace(cosine=float(cosines[may].max(initial=0.0)))
+        known = known._replace(cosine=float(cosines[may].max(initial=0.0)))
     is_personal = question.names_speaker or (question.is_own and not turns.speakers.all())
     asked = Asked(question.names, own, cosines, may, within)
-    return scores, np.flatnonzero(touched), asked, found._replace(is_personal=is_personal)
+    return scores, touched, asked, known._replace(is_personal=is_personal)
 
 
 def readable(

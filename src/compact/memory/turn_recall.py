@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from compact.errors import CompactError, InvalidArgument, ModelFailed
@@ -61,7 +62,7 @@ def is_known(found: Evidence) -> bool:
         + weights.is_personal * found.is_personal
         + weights.cosine * (found.cosine or 0.0)
     )
-    return told >= weights.least
+    return found.is_of_past or told >= weights.least
 
 
 def turn_recall(
@@ -113,12 +114,14 @@ class _MemoryRecall:
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
         asked, memory, without = person_text(message)[:ASKED_CHARS], self._memory, list(without)
         options: SearchOptions = {"roles": RECALLED_ROLES}
-        best, _, failed = memory._ranked(asked, CANDIDATES, options, without)
+        now = message.timestamp
+        search = partial(memory._ranked, asked, options=options, without=without, now=now)
+        best, _, failed = search(most=CANDIDATES)
         if not is_known(best.evidence):
             return [], failed
         places, told = self._told(best)
         if len(told.messages) < len(places):  # the next ones take the places of those out of reach
-            best, _, failed = memory._ranked(asked, len(best.turns), options, without)
+            best, _, failed = search(most=len(best.turns))
             places, told = self._told(best, checked=True)
         return list(self._read(best.turns, places, told, Sought(asked), own_session)), failed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from importlib.resources import files
 
 from compact.patterns import regex
@@ -29,9 +29,11 @@ _KNOWN: Mapping[str, Mapping[str, str]] = json.loads(
 )
 
 
-def words_of(kind: str) -> Mapping[str, frozenset[str]]:
-    """Return the words of one kind in `languages.json`, by language code."""
-    return {code: frozenset(row[kind].split()) for code, row in _KNOWN.items() if kind in row}
+def words_of(kind: str) -> Mapping[str, Set[str]]:
+    """Return the words of one kind in `languages.json` in their order, by language code."""
+    return {
+        code: dict.fromkeys(row[kind].split()).keys() for code, row in _KNOWN.items() if kind in row
+    }
 
 
 NAMES: Mapping[str, str] = {code: row["name"] for code, row in _KNOWN.items()}

@@ -19,7 +19,9 @@ CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _SINGLE = rf"{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Characters that count as words."""
 _EACH = regex(rf"([{_SINGLE}])")
-_PIECE = regex(rf"[{_SINGLE}]|[^\W_{_SINGLE}]+")
+PIECE = rf"[{_SINGLE}]|[^\W_{_SINGLE}]+"
+"""One word, or one character that counts as a word."""
+_PIECE = regex(PIECE)
 _NAME = regex(rf"[{_SINGLE}]+|[^\s{_SINGLE}]+")
 _LONGEST_NAME = 12
 """At most this many pieces of a name are used."""

@@ -161,6 +161,7 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
     for index, (line, raw) in enumerate(items):
         if chat.attempt(partial(_add, chat, wire, raw, f"{key}[{index}]", line)):
             places.append((index, line))
+    chat.fill_times(fields)
     notes = (*chat.notes(), *document.notes)
     _check_calls(chat, places, key)
     return Transcript(

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from compact.errors import InvalidTranscript
@@ -69,12 +70,13 @@ def read(
     path = tree.path(value.get("current_node"))
     branch = _ShownBranch(document.source)
     for node in path:
-        branch.take(node, mapping[node])
+        branch.attempt(partial(branch.take, node, mapping[node]))
     branch.finish()
     return branch.transcript(
         document,
         NAME,
         before=tree.notes(path),
+        whole=value,
         title=text_or(value.get("title")),
         model=branch.model or text_or(value.get("default_model_slug")),
         session_id=text_or(value.get("conversation_id")) or text_or(value.get("id")),

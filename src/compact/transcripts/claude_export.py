@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from compact.errors import InvalidTranscript
@@ -59,7 +60,7 @@ def read(
     parents = [str(row.get("parent_message_uuid")) for row in messages]
     branch = branch_of(ids, parents, value.get("current_leaf_message_uuid"))
     for index in branch:
-        chat.take(index, rows[index])
+        chat.attempt(partial(chat.take, index, rows[index]))
     left = len(rows) - len(branch)
     chat.finish()
     other = "message of another branch" if left == 1 else "messages of other branches"
@@ -67,6 +68,7 @@ def read(
         document,
         NAME,
         before=[f"{left} {other}"] if left else (),
+        whole=value,
         title=text_or(value.get("name")),
         model=text_or(value.get("model")),
         session_id=text_or(value.get("uuid")),

@@ -71,6 +71,7 @@ def read(
     return session.transcript(
         document,
         NAME,
+        whole=value,
         title=text_or(value.get("title")) or text_or(value.get("name")),
         model=text_or(value.get("model")),
         session_id=text_or(value.get("sessionId")),

@@ -81,6 +81,7 @@ def read(
     return session.transcript(
         document,
         NAME,
+        whole=value,
         before=newer_than(_VERSION, value.get("version")),
         after=_goals(state),
         title=f"{purpose} of {_session_of(value)}",

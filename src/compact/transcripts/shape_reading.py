@@ -178,6 +178,7 @@ def read(
     return collected.transcript(
         document,
         shape.name,
+        whole=chat,
         title=text_or(first_at(chat, shape.name_at)),
         model=text_or(first_at(chat, shape.model)),
         session_id=text_or(first_at(chat, shape.session)),

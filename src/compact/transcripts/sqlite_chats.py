@@ -63,6 +63,7 @@ def read(
     return chat.transcript(
         document,
         NAME,
+        whole=record,
         title=_text(record, _TITLES),
         model=_model(record, value["messages"]),
         session_id=None if key is None else str(key),
@@ -90,14 +91,7 @@ def _text(row: Row, names: Sequence[str]) -> str | None:
 
 
 def _time(row: Row) -> datetime | None:
-    return next((time for name in _TIMES if (time := _moment(row.get(name)))), None)
-
-
-def _moment(value: object) -> datetime | None:
-    """Parse a time given as text, as a number, or as a number in text."""
-    if isinstance(value, str) and value.replace(".", "", 1).isdigit():
-        return time_of(float(value))
-    return time_of(value)
+    return next((time for name in _TIMES if (time := time_of(row.get(name)))), None)
 
 
 def _content(row: Row) -> object:

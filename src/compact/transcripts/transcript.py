@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
-from compact.messages import clock_and_ids
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import Message, Part, Text
+from compact.messages.times import SURE, time_in
 
 if TYPE_CHECKING:
     from compact.transcripts.documents import Document
@@ -129,12 +129,29 @@ class Collected:
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
     ) -> None:
-        """Add a message with these parts, for formats that no provider defines. Without `time`, it
-        gets the time of the message before it. `more` are other fields of a message.
+        """Add a message with these parts, for formats that no provider defines. `more` are other
+        fields of a message.
         """
-        last = self.messages[-1].timestamp if self.messages else clock_and_ids.now()
-        fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
-        self.add(Message.of({"id": f"m{len(self.rows)}", **fields, **more}), row)
+        fields = {"role": role, "content": content_of(parts), **more}
+        if time is not None:
+            fields["timestamp"] = time
+        self.add(Message.of({"id": f"m{len(self.rows)}", **fields}), row)
+
+    def fill_times(self, whole: object) -> None:
+        """Give a message without a time that of the message before it. The first messages get the
+        time in `whole`, the object of the conversation, or that of the first message that has one.
+        """
+        times = [m.timestamp if "timestamp" in m.model_fields_set else None for m in self.messages]
+        fields = whole if isinstance(whole, dict) else {}
+        begun = time_in({"ts": fields.get("startTime") or fields.get("created"), **fields})
+        last = min(filter(None, (begun, next(filter(None, times), None))), default=None)
+        for at, (message, time) in enumerate(zip(self.messages, times, strict=True)):
+            last = time or last
+            if time is None and last is not None:
+                self.messages[at] = message.model_copy(update={"timestamp": last})
+            given = (row.get(name) for row in self.rows.get(message.id, ()) for name in SURE)
+            if time is None and any(given):
+                self.left_out["time that cannot be read|times that cannot be read"] += 1
 
     def transcript(
         self,
@@ -144,14 +161,16 @@ class Collected:
         before: Iterable[str] = (),
         after: Iterable[str] = (),
         wire: str = "chat_completions",
+        whole: object = None,
         **facts: Any,  # noqa: ANN401 - other fields of a Transcript
     ) -> Transcript:
         """Build the transcript of the collected messages. `before` and `after` are further notes,
-        `facts` other fields.
+        `whole` is the conversation's own object, `facts` are other fields.
 
         Raises:
             InvalidTranscript: see `notes`.
         """
+        self.fill_times(whole)
         return Transcript(
             document.source,
             format,

@@ -28,10 +28,8 @@ class FindOptions(StoreOptions):
         list[str] | None,
         text_option("ROLE", "Only what user, assistant, tool or system said; may be repeated."),
     ] = None
-    since: Annotated[datetime | None, day_option("Only from this day on, such as 2026-05-17.")] = (
-        None
-    )
-    until: Annotated[datetime | None, day_option("Only until this instant.")] = None
+    since: Annotated[datetime | None, day_option("Only from this time on, as 'last week'.")] = None
+    until: Annotated[datetime | None, day_option("Only until its end.", at_end=True)] = None
     recent: Annotated[bool, flag("--recent", "Prefer newer messages a little.")] = False
 
 
@@ -39,19 +37,20 @@ class FindOptions(StoreOptions):
 def search(
     options: FindOptions,
     *,
-    query: Annotated[list[str], argument("QUERY...", "A question, or words.")],
+    query: Annotated[list[str], argument("QUERY...", "A question, words, or '' for all.")],
     most: Most = FOUND,
     sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
 ) -> Report:
     """Search all sessions for an answer to a question, the best match first.
 
-    A message is found by its words in any form, and by the messages beside it. Without --scope,
-    the scope default is searched; sessions of other scopes are never found.
+    A message is found by its words in any form, by the messages beside it, and by its time, as in
+    "yesterday". Without --scope, the scope default is searched; others are never found.
 
     Examples:
       compactctl search when did we move the harbour office
       compactctl search "winter berths" --since 2026-01-01 --role user
       compactctl search boat licence --sessions --json
+      compactctl search "" --since "3 March" --until "3 March"
     """
     with opened(options) as catalog, Progress("Searching") as progress:
         memory = memory_of(catalog)
@@ -77,7 +76,7 @@ def search(
     if empty:
         yield Aside(f"{catalog.file}: no sessions in scope {scope!r}")
     elif not result.hits and not result.unread:
-        yield Aside(f"no message in scope {scope!r} shares words with {result.query!r}")
+        yield Aside(f"no message in scope {scope!r} answers {result.query!r}")
     if sessions and result.sessions:
         yield _session_table(result.sessions)
     elif not sessions:

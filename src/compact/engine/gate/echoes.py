@@ -66,7 +66,7 @@ def told(source: SummarySource) -> RuleResult:
     said = sentences(_QUOTED.sub(" ", source.story.text))
     code = language_of(source.story.text) or "en"
     address = ADDRESSES.get(code, ADDRESSES["en"])
-    to_you = [each for each in said if address.intersection(_WORD.findall(each.lower()))]
+    to_you = [each for each in said if not address.isdisjoint(_WORD.findall(each.lower()))]
     if code == "en":
         to_you = [each for each in to_you if not _PAST.search(each)]
     share = len(to_you) / max(1, len(said))

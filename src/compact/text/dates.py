@@ -1,0 +1,230 @@
+"""Reads the times that people name: `yesterday`, `3 March 2026`, `vor zwei Tagen`, `last week`.
+
+The words are in `languages.json`. Each word is replaced by a letter for its kind, and dates are
+patterns of these letters. So a language needs only words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+from compact.errors import InvalidArgument
+from compact.messages.times import FIRST_YEAR, time_of
+from compact.patterns import regex
+from compact.text.languages import FUNCTION_WORDS, words_of
+from compact.text.terms import PIECE, pieces_of
+
+_LISTS = ("months", "weekdays", "seasons", "units", "days", "counts", "last", "this", "ago")
+_KINDS = dict(zip((*_LISTS, "within", "of"), "MWSURnLTAio", strict=True))
+"""Lists in `languages.json`, and the letters of their words. A word that is marked `?` there means
+other things too. Its letter is small."""
+_FORMS = regex(
+    "(?P<ago>Ao?[dn]o?U|[dn]?UA)|(?P<lately>o?L[dn]U|[dn]LU)|(?P<unit>o?[LT]U|o?U[LT])"
+    "|(?P<numeric>D)|(?P<day>(?:i?o?W)?i?o?(?:do?M(?:o*y)?|Mo?d(?:o*y)?))|(?P<month>i?Mo*y|[iLT]o?M|ML)"
+    "|(?P<season>(?:io*)?[Ss]o*y|[iLT]o*S|(?:[LT]|io)s|[Ss]L)|(?P<weekday>[iLTo]W|WL)"
+    "|(?P<relative>[Rr])|(?P<year>io?U?o?y)"
+)
+"""Months, seasons, weekdays and years are names and common words too. They need company."""
+_NUMERIC = (
+    r"\d{4}(?P<sep>[-/.])\d{1,2}(?P=sep)\d{1,2}|\d{1,2}(?P<between>[-/.])\d{1,2}(?P=between)\d{4}"
+    r"|\d{4}-(?:0[1-9]|1[0-2])|(?:\d{4}年)?\d{1,2}月(?:\d{1,2}日?)?"
+)
+_TOKEN = regex(rf"(?<!\d)(?<!\d[-/.])(?P<numeric>{_NUMERIC})(?!\d|[-/.]\d)|{PIECE}")
+_NUMBER = regex(r"(\d{1,2}|\d{4})(?:st|nd|rd|th|er|e|º|ª)?")
+_YEARS, _MOST_TIMES = range(1970, 2200), 8
+_DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
+_EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
+_Word = tuple[int, int, str, bool]  # start and end, in lower case, whether a date in numbers
+_Token = tuple[int, int, str, Any]  # start and end, letter, place in its list, number or date
+_Form = tuple[str, list[_Token]]
+
+
+class Span(NamedTuple):
+    """A time that was named: from `start` on, and before `stop`."""
+
+    start: datetime
+    stop: datetime
+    yearly: bool = False
+    """Whether no year was named. There are other spans for other years."""
+
+
+def times_in(text: str, now: datetime) -> tuple[tuple[Span, ...], str, str]:
+    """Return the times that a text names; the text without words such as `yesterday`, which no
+    message of that day says; and the text without any words for times. Such words count from `now`,
+    and days are those of its zone. Of a date without a year, the latest is first.
+    """
+    found = [(*m.span(), m[0].lower(), bool(m["numeric"])) for m in _TOKEN.finditer(text)]
+    entries = [_vocabulary().get(word, {}) for _, _, word, _ in found]
+    codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiA"}
+    codes |= {"en"} if any(word[0].isdecimal() for _, _, word, _ in found) else set()
+    readings = [[], *(_forms(found, code) for code in sorted(codes))]
+    forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
+    forms = forms[:_MOST_TIMES]
+    spans = dict.fromkeys(span for form in forms for span in _Calendar(now).spans(*form))
+    rest = others = text
+    for form, tokens in reversed(forms):
+        start, stop = tokens[0][0], tokens[-1][1]
+        others = f"{others[:start]} {others[stop:]}"
+        if form in ("ago", "lately", "unit", "relative"):
+            rest = f"{rest[:start]} {rest[stop:]}"
+    return tuple(spans), rest, others
+
+
+def limits(since: object, until: object, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Return the first and the last instant of what two options name. A date, and a text such as
+    `last week`, mean the whole day, week, month or year; a `datetime`, and a text with a time of
+    day, mean an instant. A time without a zone is UTC. None stays None.
+
+    Raises:
+        InvalidArgument: one of them is no time, or may be two days.
+    """
+    first = None if since is None else _span_of("since", since, now).start
+    last = None if until is None else _span_of("until", until, now).stop - _TICK
+    return first, last
+
+
+def _span_of(name: str, value: object, now: datetime) -> Span:
+    reason = f"is no day and no time, such as {_EXAMPLES}"
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = value.isoformat()
+    if isinstance(value, str):
+        times, _, others = times_in(f"in {value}", now)
+        times = tuple(span for span in times if not span.yearly) or times[:1]
+        if times and all(piece in _vocabulary() for piece in pieces_of(others)):
+            if len(times) == 1:
+                return times[0]
+            reason = f"may be {' or '.join(f'{span.start:%Y-%m-%d}' for span in times)}"
+    at = time_of(value)
+    if at and (at.year >= FIRST_YEAR or isinstance(value, datetime)):
+        return Span(at, at + _TICK)
+    raise InvalidArgument(name, f"{name}: {value!r:.60} {reason}")
+
+
+# --- from words to forms --------------------------------------------------------------------------
+
+
+@cache
+def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
+    """Return each phrase, and in each language its letter and its place in its list."""
+    known: dict[str, dict[str, tuple[str, int]]] = {}
+    for kind, letter in _KINDS.items():
+        for language, words in words_of(kind).items():
+            for place, form in ((at, x) for at, row in enumerate(words) for x in row.split("/")):
+                phrase = " ".join(pieces_of(form.rstrip("?").replace("_", " ")))
+                own = letter.lower() if form.endswith("?") else letter
+                known.setdefault(phrase, {})[language] = own, place
+                known.setdefault(phrase.split()[0], {}).setdefault(language, ("x", 0))
+    return known
+
+
+def _forms(found: Sequence[_Word], language: str) -> list[_Form]:
+    tokens = list(_tokens(found, language))
+    letters = "".join(letter for _, _, letter, _ in tokens)
+    words = {word for _, _, word, _ in found}
+    spoken = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & words))
+    return [
+        (str(match.lastgroup), tokens[match.start() : match.end()])
+        for match in _FORMS.finditer(letters)
+        if match[0] != "r" or len(letters) < 3 or language == spoken
+    ]
+
+
+def _tokens(found: Sequence[_Word], language: str) -> Iterator[_Token]:
+    known, at = _vocabulary(), 0
+    while at < len(found):
+        start, stop, word, is_date = found[at]
+        letter, taken = "D" if is_date else "x", 1
+        value: int | str = word
+        if number := _NUMBER.fullmatch(word):
+            value = int(number[1])
+            letter = "y" if value in _YEARS else "d" if 0 < value < 32 else "x"
+        for most in range(min(4, len(found) - at) if word in known else 0, 0, -1):
+            phrase = " ".join(each[2] for each in found[at : at + most])
+            if own := known.get(phrase, {}).get(language):
+                letter, value, taken, stop = *own, most, found[at + most - 1][1]
+                break
+        yield start, stop, letter, value
+        at += taken
+
+
+# --- from forms to spans --------------------------------------------------------------------------
+
+
+class _Calendar(NamedTuple):
+    now: datetime
+
+    def spans(self, form: str, tokens: Sequence[_Token]) -> Iterator[Span]:
+        values = {letter.upper(): value for _, _, letter, value in tokens}
+        count = values["N"] + 1 if "N" in values else values.get("D", 1)
+        match form:
+            case "ago" | "lately":  # `two months ago` is a month, and `two weeks ago` a day
+                unit, back = values["U"], count * (1, 7, 1, 12, 7)[values["U"]]
+                span = self._unit(2 if unit in (2, 3) else 0, back)
+                yield span if form == "ago" else Span(span.start, self.now)
+            case "unit":
+                yield self._unit(values["U"], int("L" in values))
+            case "relative":
+                yield self._unit(0, values["R"])
+            case "weekday":
+                yield self._unit(0, (self.now.weekday() - values["W"] - 1) % 7 + 1)
+            case "numeric":
+                for year, month, day in _readings(values["D"]):
+                    yield from self._dated(year, month - 1, 1, day)
+            case _:
+                month, long = values.get("M", 0), 1 if "M" in values else 12
+                if "S" in values:
+                    month, long = 3 * values["S"] + 2, 3
+                found = self._dated(values.get("Y", 0), month, long, values.get("D", 0))
+                yield from islice(found, 1) if "L" in values else found
+
+    def _dated(self, year: int, month: int, long: int, day: int) -> Iterator[Span]:
+        """Yield a day or some months of a year, or of the last twenty years, the latest first."""
+        last, count = (year, 1 + (month + long > 12)) if year else (self.now.year, 20)
+        years = range(last, last - count, -1)  # the winter of a year has two ends
+        for each in years if month in range(12) else ():
+            with suppress(ValueError, OverflowError):  # 30 February, year 10,000
+                span = self._months(12 * each + month, long)
+                if day:
+                    span = Span(start := span.start.replace(day=day), start + _DAY)
+                if year or span.start <= self.now:
+                    yield span._replace(yearly=not year)
+
+    def _months(self, month: int, long: int) -> Span:
+        """Return some months. `month` is counted from the year 0."""
+        day = self._day(0).start
+        ends = month, month + long
+        start, stop = (day.replace(year=m // 12, month=m % 12 + 1, day=1) for m in ends)
+        return Span(start, stop)
+
+    def _day(self, back: int, long: int = 1) -> Span:
+        start = self.now.replace(hour=0, minute=0, second=0, microsecond=0) - back * _DAY
+        return Span(start, start + long * _DAY)
+
+    def _unit(self, unit: int, back: int) -> Span:
+        """Return the day, week, month, year or weekend so many before this one."""
+        monday = self.now.weekday() + 7 * back
+        year, month = 12 * (self.now.year - back), 12 * self.now.year + self.now.month - 1
+        days, months = self._day, self._months
+        units = days(back), days(monday, 7), months(month - back, 1), months(year, 12)
+        return (*units, days(monday - 5, 2))[unit]
+
+
+def _readings(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the year, month and day of a date in numbers; 0 where it says none. `03/04/2026` has
+    two readings.
+    """
+    first, second, third = [*map(int, re.findall(r"\d+", text)), 0, 0][:3]
+    if first in _YEARS:
+        yield first, second, third
+    elif not third:
+        yield 0, first, second
+    else:
+        yield third, second, first
+        if "." not in text:
+            yield third, first, second

@@ -1,0 +1,231 @@
+"""Times that people name, in questions and in options."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from compact import MemoryManager, Message
+from compact.errors import InvalidArgument
+from compact.messages import clock_and_ids
+from compact.text.dates import Span, limits, times_in
+
+NOW = datetime(2026, 11, 27, 15, tzinfo=UTC)
+"""A Friday."""
+OLDEST = datetime(2024, 1, 5, tzinfo=UTC)
+
+QUESTIONS = [
+    # a question of nothing but a time, its first day, its last day
+    ("What did we talk about on March 3rd?", "2026-03-03", ""),
+    ("What did we talk about on March 3rd, 2026?", "2026-03-03", ""),
+    ("what did we talk about on the 3rd of March 2025", "2025-03-03", ""),
+    ("what did I do on 2026-03-03?", "2026-03-03", ""),
+    ("What happened on 3/3/2026?", "2026-03-03", ""),
+    ("what did we say on Tuesday, 3 March 2026", "2026-03-03", ""),
+    ("What did I do yesterday?", "2026-11-26", ""),
+    ("what happened last night", "2026-11-26", ""),
+    ("what did we discuss the day before yesterday?", "2026-11-25", ""),
+    ("what happened a week ago?", "2026-11-20", ""),
+    ("What did I tell you 3 weeks ago?", "2026-11-06", ""),
+    ("two days ago", "2026-11-25", ""),
+    ("what happened two months ago", "2026-09-01", "2026-09-30"),
+    ("What was going on a year ago?", "2025-11-01", "2025-11-30"),
+    ("last week", "2026-11-16", "2026-11-22"),
+    ("what did we do last month?", "2026-10-01", "2026-10-31"),
+    ("what happened last year", "2025-01-01", "2025-12-31"),
+    ("What did we do last weekend?", "2026-11-21", "2026-11-22"),
+    ("what did we talk about this month", "2026-11-01", "2026-11-30"),
+    ("what happened in the last three days", "2026-11-24", "2026-11-27"),
+    ("what did I say last Monday", "2026-11-23", ""),
+    ("What did we discuss on Friday?", "2026-11-20", ""),
+    ("What happened in the spring of 2025?", "2025-03-01", "2025-05-31"),
+    ("what did we do last summer", "2026-06-01", "2026-08-31"),
+    ("what happened in May", "2026-05-01", "2026-05-31"),
+    ("what did we do in March 2025", "2025-03-01", "2025-03-31"),
+    ("What happened in 2024?", "2024-01-01", "2024-12-31"),
+    ("Worüber haben wir am 3. März 2026 gesprochen?", "2026-03-03", ""),
+    ("am 03.03.2026", "2026-03-03", ""),
+    ("Was haben wir gestern besprochen?", "2026-11-26", ""),
+    ("vorgestern", "2026-11-25", ""),
+    ("Was war vor einer Woche los?", "2026-11-20", ""),
+    ("vor zwei Tagen", "2026-11-25", ""),
+    ("letzte Woche", "2026-11-16", "2026-11-22"),
+    ("Was ist im vergangenen Monat passiert?", "2026-10-01", "2026-10-31"),
+    ("letzten Montag", "2026-11-23", ""),
+    ("im Frühling 2025", "2025-03-01", "2025-05-31"),
+    ("De quoi avons-nous parlé le 3 mars 2026 ?", "2026-03-03", ""),
+    ("Qu'est-ce que j'ai fait hier ?", "2026-11-26", ""),
+    ("avant-hier", "2026-11-25", ""),
+    ("il y a deux semaines", "2026-11-13", ""),
+    ("la semaine dernière", "2026-11-16", "2026-11-22"),
+    ("en août 2025", "2025-08-01", "2025-08-31"),
+    ("¿De qué hablamos el 3 de marzo de 2026?", "2026-03-03", ""),
+    ("¿Qué hice ayer?", "2026-11-26", ""),
+    ("hace dos días", "2026-11-25", ""),
+    ("el mes pasado", "2026-10-01", "2026-10-31"),
+    ("due settimane fa", "2026-11-13", ""),
+    ("il 3 marzo 2026", "2026-03-03", ""),
+    ("o que aconteceu ontem", "2026-11-26", ""),
+    ("na semana passada", "2026-11-16", "2026-11-22"),
+    ("Wat hebben we gisteren besproken?", "2026-11-26", ""),
+    ("twee weken geleden", "2026-11-13", ""),
+    ("3 marca 2026", "2026-03-03", ""),
+    ("dwa tygodnie temu", "2026-11-13", ""),
+    ("för två veckor sedan", "2026-11-13", ""),
+    ("что мы обсудили вчера?", "2026-11-26", ""),
+    ("3 марта 2026 года", "2026-03-03", ""),
+    ("две недели назад", "2026-11-13", ""),
+    ("2026年3月3日", "2026-03-03", ""),
+    ("昨天我们聊了什么", "2026-11-26", ""),
+    ("上个月", "2026-10-01", "2026-10-31"),
+    ("昨日は何を話しましたか", "2026-11-26", ""),
+    ("先週", "2026-11-16", "2026-11-22"),
+]
+
+
+def _span(first: str, last: str) -> Span:
+    start, end = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in (first, last or first))
+    return Span(start, end + timedelta(days=1))
+
+
+@pytest.fixture(scope="module")
+def memory() -> MemoryManager:
+    """A talk of three years. Each third day has the same words, and each has the words of dates."""
+    made = MemoryManager()
+    for back in range((NOW - OLDEST).days + 1):
+        at = NOW - timedelta(days=back, hours=3)
+        text = ("we talk about what happened", "I do and say", "yesterday, last week, on March 3")
+        made.add_message(f"s{at:%Y%W}", role="user", content=text[back % 3], timestamp=at)
+        reply = f"note {back}"
+        made.add_message(f"s{at:%Y%W}", role="assistant", content=reply, timestamp=at)
+    return made
+
+
+@pytest.mark.parametrize(("text", "first", "last"), QUESTIONS)
+def test_a_question_of_a_time_finds_what_was_said_then(
+    memory: MemoryManager, text: str, first: str, last: str
+) -> None:
+    want = _span(first, last)
+    with clock_and_ids.using(clock=lambda: NOW):
+        hits = memory.search(text, limit=5).hits
+    assert len(hits) >= 2
+    assert all(want.start <= hit.timestamp < want.stop for hit in hits)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "may I see it",
+        "Was gibt es hier zu sehen?",
+        "How do I go from version 3 to 4 in 2 steps?",
+        "the march of the penguins",
+        "an die Arbeit",
+        "What happens on 31 April 2026?",
+        "J'ai été malade",
+        "real estate",
+        "winter",
+        "summer party",
+        "Black Friday",
+        "What did April say about Friday nights?",
+        "Windows 2000",
+        "192.168.1.10",
+    ],
+)
+def test_words_that_mean_other_things_are_no_times(text: str) -> None:
+    assert times_in(text, NOW)[0] == ()
+
+
+def test_a_date_without_a_year_is_the_latest_that_has_messages() -> None:
+    memory = MemoryManager()
+    for year in (2023, 2024, 2025):
+        at = datetime(year, 12 - (year == 2025), 24, tzinfo=UTC)
+        memory.add_message("s", role="user", content=f"in {year}", timestamp=at)
+    hits = memory.search("What did we say on December 24?").hits
+    assert [hit.text for hit in hits] == ["in 2024"]
+
+
+def test_words_order_what_a_time_allows_and_find_what_lies_outside() -> None:
+    memory = MemoryManager()
+    days = {"a heron by the lake": 3, "the car is red": 3, "another heron": 20, "a fox": 21}
+    for text, day in days.items():
+        at = datetime(2026, 3, day, 12, tzinfo=UTC)
+        memory.add_message(f"s{day}{text}", role="user", content=text, timestamp=at)
+    hits = [hit.text for hit in memory.search("heron am 3. März 2026").hits]
+    assert hits[0] == "a heron by the lake"
+    assert set(hits) == {"a heron by the lake", "the car is red", "another heron"}
+
+
+def test_an_empty_question_finds_all_of_a_day(memory: MemoryManager) -> None:
+    hits = memory.search("", since="2026-03-03", until="2026-03-03").hits
+    assert [f"{hit.timestamp:%Y-%m-%d}" for hit in hits] == ["2026-03-03"] * 2
+    assert memory.search("").hits == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "first", "last"),
+    [
+        ("yesterday", "2026-11-26", ""),
+        ("Last Week", "2026-11-16", "2026-11-22"),
+        ("03.03.2026", "2026-03-03", ""),
+        ("3 March 2026", "2026-03-03", ""),
+        ("3 March", "2026-03-03", ""),
+        ("Dec 24", "2025-12-24", ""),
+        ("31/03/2026", "2026-03-31", ""),
+        ("2026-03", "2026-03-01", "2026-03-31"),
+        ("May", "2026-05-01", "2026-05-31"),
+        ("gestern", "2026-11-26", ""),
+        ("hier", "2026-11-26", ""),
+        ("2025", "2025-01-01", "2025-12-31"),
+        (date(2026, 3, 3), "2026-03-03", ""),
+    ],
+)
+def test_options_take_days_as_people_write_them(written: str | date, first: str, last: str) -> None:
+    start, stop, _ = _span(first, last)
+    assert limits(written, written, NOW) == (start, stop - timedelta(microseconds=1))
+
+
+@pytest.mark.parametrize(
+    ("written", "instant"),
+    [
+        ("2026-05-17T09:30", datetime(2026, 5, 17, 9, 30, tzinfo=UTC)),
+        ("2026-05-17 09:30+02:00", datetime(2026, 5, 17, 7, 30, tzinfo=UTC)),
+        (datetime(2026, 5, 17), datetime(2026, 5, 17, tzinfo=UTC)),  # noqa: DTZ001 - without a zone
+    ],
+)
+def test_a_time_of_a_day_stays_an_instant(written: str | datetime, instant: datetime) -> None:
+    assert limits(written, written, NOW) == (instant, instant)
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("03/04/2026", "2026-04-03 or 2026-03-04"),
+        ("soon", "2026-05-17"),
+        ("3 bananas", "17 May 2026"),
+        ("", "last week"),
+        ("12", "yesterday"),
+        ("2026-02-30", "2026-05-17"),
+    ],
+)
+def test_what_is_no_day_or_two_days_is_refused_by_name(written: str, says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says) as raised:
+        limits(None, written, NOW)
+    assert raised.value.name == "until"
+
+
+def test_the_timeline_takes_the_same_words(memory: MemoryManager) -> None:
+    with clock_and_ids.using(clock=lambda: NOW):
+        days = [entry.day for entry in memory.timeline(since="last week", until="last week")]
+    assert days == [date(2026, 11, day) for day in range(16, 23)]
+
+
+def test_a_message_of_the_default_kind_counts() -> None:
+    """Times of messages and of questions meet in UTC, whatever zone they were written in."""
+    memory = MemoryManager()
+    late = datetime.fromisoformat("2026-03-04T01:00+02:00")
+    memory.add_message("s", Message(role="user", content="late", timestamp=late))
+    assert [hit.text for hit in memory.search("3 March 2026").hits] == ["late"]
+
+
+def test_of_many_dates_the_first_are_read() -> None:
+    text = " ".join(f"{1980 + n % 40}-05-17 and" for n in range(20_000))
+    assert len(times_in(text, NOW)[0]) == 8
