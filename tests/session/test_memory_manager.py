@@ -225,7 +225,8 @@ def test_a_timeline_tells_what_was_said_on_which_day(store: SQLiteManager) -> No
 
 
 def test_a_question_about_oneself_prefers_what_the_user_said(store: SQLiteManager) -> None:
-    put(store, "tea", "It is blue.", "Noted.", "And old.", "The kettle is blue.")
+    said = "The kettle by the window is old and blue."
+    put(store, "tea", said, "Noted.", "And old.", "The kettle is blue.")
     put(store, "other", "A kettle stood in a shop window, and it was rather small, and grey.")
     memory = MemoryManager(store)
     assert memory.search("the blue kettle").hits[0].role == "assistant"
