@@ -242,6 +242,12 @@ def test_archiving_many_leaves_what_is_kept_whole_and_says_so(store: SQLiteManag
     assert [each.session_id for each in memory.archive(older_than_days=0).archived] == []
 
 
+def test_a_strange_time_archives_no_fresh_session_by_hand(memory: MemoryManager) -> None:
+    memory.store.append("week.b", [entry_at(DAY - timedelta(days=500), "And now?")])
+    report = memory.archives.archive_conversations(now=DAY)
+    assert [each.session_id for each in report.archived] == ["spring"]
+
+
 def test_days_that_are_asked_for_hold_for_what_is_fresh_by_the_settings(
     memory: MemoryManager,
 ) -> None:

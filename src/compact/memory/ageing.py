@@ -27,7 +27,13 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import MARKED, Importance, RetentionPolicy, active_at, days_between
+from compact.memory.retention import (
+    Importance,
+    RetentionPolicy,
+    active_at,
+    days_between,
+    sensible,
+)
 from compact.messages import clock_and_ids
 from compact.messages.memory_protocols import DigestStore, Leases
 from compact.messages.protocols import SessionStore
@@ -92,7 +98,9 @@ class Due:
     """The level that fits the session's age."""
     chain: bytes
     fingerprint: str
-    is_archived: bool = False
+    bytes: int
+    """Of its texts in the store."""
+    is_archived: bool
     score: float | None = None
     why: str = ""
 
@@ -275,26 +283,37 @@ class MemoryAgeing:
     def _due(
         self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
     ) -> Due:
-        age = days_between(active_at(session), now)
+        stored = self.store.stored_texts(session.id, *sensible(now))
+        age = days_between(active_at(session, now, stored.latest), now)
         level = self.engine.get_compression_level(age)
-        if is_archived and not level.is_archived:
-            level = CompressionLevel.ARCHIVED  # archived by hand: only a person restores it
         chain = self.store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self.engine, chain)
         original, days = original_of(self.store, session), max(0, int(age))
-        due = Due(session, original, days, before, level, chain, fingerprint, is_archived)
-        full = CompressionLevel.FULL
-        if level is full or is_archived:
-            return due
-        if session.metadata.get("important"):
-            return replace(due, level=full, why=MARKED)
-        is_known = before is not None and before.fingerprint == fingerprint
-        score = before.score if before is not None and is_known else None
-        if score is None:
-            score = importance_of(original, session, self.retention).score
-        if why := self.retention.reason(Importance(score=score), age):
-            return replace(due, level=full, score=score, why=why)
-        return replace(due, score=score)
+        due = Due(
+            session, original, days, before, level, chain, fingerprint, stored.bytes, is_archived
+        )
+        if level is not CompressionLevel.FULL:
+            due = self._slowed(due)
+        if is_archived and not due.level.is_archived:  # by hand: only a person restores it
+            due = replace(due, level=CompressionLevel.ARCHIVED)
+        return due
+
+    def _slowed(self, due: Due) -> Due:
+        """A session that is no longer fresh, with the level that fits its importance too."""
+        score = None
+        if due.session.metadata.get("important"):
+            importance = Importance(score=1, marked=True)
+        else:
+            is_known = due.before is not None and due.before.fingerprint == due.fingerprint
+            score = due.before.score if due.before is not None and is_known else None
+            if score is None and not due.is_archived:  # an archive is not read for it
+                score = importance_of(due.original, due.session, self.retention).score
+            importance = Importance(score=score or 0)
+        why, aged = self.retention.reason(importance), self.retention.aged(importance, due.days)
+        level = self.engine.get_compression_level(aged)
+        if 0 < aged < due.days:
+            why += f": as if it were {aged} days old"
+        return replace(due, level=level, score=score, why=why)
 
     def _written(self, due: Due) -> CompressedConversation | None:
         """Return the digest to store for the session. None if its digest is to be removed."""
@@ -319,7 +338,7 @@ class MemoryAgeing:
             now=due.now,
             due=due.level,
             action=due.action,
-            bytes_originals=self.store.stored_bytes(due.session.id),
+            bytes_originals=due.bytes,
             why=due.why,
         )
         if due.form is CompressionLevel.FULL:
@@ -341,7 +360,7 @@ class MemoryAgeing:
     def _skipped(
         self, session: Session, before: DigestNote | None, now: datetime, why: str
     ) -> AgeingRow:
-        age = days_between(active_at(session), now)
+        age = days_between(active_at(session, now), now)
         level = self.engine.get_compression_level(age)
         return AgeingRow(
             session_id=session.id,

@@ -489,10 +489,10 @@ class MemoryManager:
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Give each session of the scope the digest that fits its age, and archive the originals of
-        the oldest sessions. Other originals, and important sessions, stay whole. Return a report
-        with a row for each session. One that cannot be read is left as it is, and its row says
-        why. A dry run only reports. `progress` is called with the number of sessions done so far
-        and the number of all.
+        the oldest sessions. Important sessions age slower, and marked ones stay whole. Return a
+        report with a row for each session. One that cannot be read is left as it is, and its row
+        says why. A dry run only reports. `progress` is called with the number of sessions done so
+        far and the number of all.
 
         Raises:
             BlockingCallInLoop: a model writes the digests, and this thread runs an event loop.

@@ -149,6 +149,14 @@ class DigestNote(NamedTuple):
     """Size of the digest's text."""
 
 
+class StoredTexts(NamedTuple):
+    """The texts of a session's messages, as stored."""
+
+    bytes: int
+    latest: datetime | None
+    """The latest of the messages' times that lie in the asked range."""
+
+
 class Lease(NamedTuple):
     """The right to do a piece of work. Only one holder has this right at a time."""
 
@@ -179,7 +187,7 @@ class AgeingRow(BaseModel, frozen=True, defer_build=True):
     bytes_digest: int | None = None
     """Bytes of the digest's text; None if no digest is written."""
     why: str = ""
-    """Why the session is kept whole, or what went wrong."""
+    """Why the session is kept whole or ages slower, or what went wrong."""
 
     @property
     def is_to_archive(self) -> bool:

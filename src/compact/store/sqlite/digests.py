@@ -11,8 +11,23 @@ import apsw
 from compact.errors import Superseded
 from compact.messages.codec import instant
 from compact.store.sqlite import branch_lineage, originals, records, sessions
-from compact.store.sqlite.rows import BITS, LAST, expanded_size, first, query, text, text_of
-from compact.text.digests import CompressedConversation, CompressionLevel, DigestNote, Lease
+from compact.store.sqlite.rows import (
+    BITS,
+    LAST,
+    expanded_size,
+    first,
+    moment,
+    query,
+    text,
+    text_of,
+)
+from compact.text.digests import (
+    CompressedConversation,
+    CompressionLevel,
+    DigestNote,
+    Lease,
+    StoredTexts,
+)
 
 _NOTES = """
     SELECT s.id, d.level, d.score, d.fingerprint, d.original_tokens, d.tokens,
@@ -66,19 +81,21 @@ def keep_digest(
         records.insert_value(db, "digests", digest, session=key)
 
 
-def stored_bytes(db: apsw.Connection, session_id: str) -> int:
+def stored_texts(db: apsw.Connection, session_id: str, since: int, until: int) -> StoredTexts:
     """Return how many bytes the texts of the session's current branch have in this database, packed
-    ones included.
+    ones included; and the latest of the messages' times from `since` to `until`.
     """
     session = records.key_of(db, session_id)
     row = first(db, "SELECT branch FROM sessions WHERE key = ?", (session,))
     branch = row[0] if row else 0
     sql = """
-        SELECT total(length(payload) + octet_length(coalesce(content, ''))) FROM messages
-        WHERE key BETWEEN ? AND ?
+        SELECT total(length(payload) + octet_length(coalesce(content, ''))),
+            max(timestamp) FILTER (WHERE timestamp BETWEEN ? AND ?)
+        FROM messages WHERE key BETWEEN ? AND ?
     """
-    texts = query(db, sql, (branch << BITS, branch << BITS | LAST))[0][0]
-    return int(texts) + originals.packed_bytes(db, session)
+    size, latest = query(db, sql, (since, until, branch << BITS, branch << BITS | LAST))[0]
+    at = None if latest is None else moment(latest, None)
+    return StoredTexts(int(size) + originals.packed_bytes(db, session), at)
 
 
 # --- leases ---------------------------------------------------------------------------------------
