@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -84,7 +85,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
         FileExistsError: the path exists, and `replaces` is off.
         OSError: the file could not be written. The old file is untouched.
     """
-    beside = path.with_name(f".compact-{secrets.token_hex(8)}.tmp")
+    beside = path.with_name(_unfinished(path, secrets.token_hex(8)))
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as stream:
@@ -100,6 +101,21 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
     finally:
         beside.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what killed processes left when they wrote the file.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    for each in path.parent.glob(_unfinished(path, "*")):
+        each.unlink(missing_ok=True)
+
+
+def _unfinished(path: Path, attempt: str) -> str:
+    of = blake2b(os.fsencode(path.name), digest_size=8).hexdigest()  # a name may be the longest
+    return f".compact-{of}-{attempt}.tmp"
 
 
 def sync_folder(folder: Path) -> None:

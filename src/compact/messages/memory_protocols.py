@@ -157,6 +157,7 @@ class BlobStore(Protocol):
 
         Raises:
             FileExistsError: something is kept under that name, and `replaces` is off.
+            FileNotFoundError: another caller deleted that name meanwhile.
             StoreFailed: the data could not be kept.
         """
 
