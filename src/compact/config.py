@@ -133,6 +133,9 @@ class CompactConfig(CompactPolicy):
     retain_days: int | None = Field(default=30, ge=0)
     """For how many days an important session is kept whole. Its other levels come as much later.
     None is for ever. A session that a person marked is always kept."""
+    age_automatically: bool = True
+    """Whether memory ages once a day in the background, while a chat program or a `MemoryManager`
+    that opened a file is open. Where a model writes digests, it never does."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)

@@ -1,14 +1,18 @@
 """Ageing that moves originals into the archive, and what is left to be found of them (A-2, A-5)."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compact import CompactConfig, MemoryManager
 from compact.errors import StoreFailed
+from compact.memory import memory_manager
+from compact.messages import clock_and_ids
+from compact.messages.events import Event, MemoryAged
 from compact.messages.messages import Message
 from compact.messages.sessions import Entry
 from compact.store.archives import folder
@@ -224,6 +228,82 @@ def test_the_schedule_archives_too(memory: MemoryManager) -> None:
     assert schedule.error is None
     assert schedule.last is not None
     assert [each.session_id for each in moved(schedule.last).archived] == ["spring"]
+
+
+# --- by itself ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_manager, "FIRST_RUN", 0)
+    monkeypatch.setattr(clock_and_ids, "now", lambda: DAY)
+
+
+class Heard(list[Event]):
+    """An exporter that keeps the events."""
+
+    def export(self, events: Sequence[Event]) -> None:
+        self += events
+
+    def close(self) -> None: ...
+
+
+def opened_until_it_ran(path: str, **settings: Any) -> list[Event]:
+    """What is told while a memory is open and looks once whether ageing is due."""
+    heard = Heard()
+    with MemoryManager(
+        path, settings=CompactConfig(adapters={"exporter": heard}, **settings)
+    ) as memory:
+        for schedule in memory._schedules:
+            assert schedule.wait(1, 60)
+            assert schedule.error is None
+    return heard
+
+
+def test_an_open_memory_ages_by_itself_once_a_day_and_says_so(
+    store: SQLiteManager, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = opened_until_it_ran(store.path, retain_score=1.0)
+    assert [each.as_dict() | {"at": None} for each in told] == [
+        MemoryAged(digests=2, archived=1, failed=0).as_dict() | {"at": None}
+    ]
+    assert set(store.digest_notes(None)) == {"week", "spring"}
+    put(store, "more", days=8)
+    assert opened_until_it_ran(store.path, retain_score=1.0) == []
+    assert "more" not in store.digest_notes(None), "a day is not over"
+    monkeypatch.setattr(clock_and_ids, "now", lambda: DAY + timedelta(days=1))
+    assert len(opened_until_it_ran(store.path, retain_score=1.0)) == 1
+    assert "more" in store.digest_notes(None)
+
+
+def test_nothing_ages_by_itself_where_that_is_not_asked_for(
+    store: SQLiteManager, soon: None
+) -> None:
+    assert opened_until_it_ran(store.path, retain_score=1.0, age_automatically=False) == []
+    assert opened_until_it_ran(store.path, retain_score=1.0, summarizer="ollama:qwen3") == []
+    with MemoryManager(store, settings=ALL_AGE) as memory:
+        assert memory._schedules == [], "the store is another program's"
+    with MemoryManager() as memory:
+        assert memory._schedules == []
+    memory = MemoryManager(store.path, settings=ALL_AGE)
+    assert memory._schedules == [], "a plain call"
+    memory.close()
+    assert store.digest_notes(None) == {}
+
+
+def test_a_run_that_was_stopped_goes_on_at_the_next_opening(store: SQLiteManager) -> None:
+    put(store, "summer", days=95)
+    ageing = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
+
+    def is_archiving() -> bool:
+        return len(store.digest_notes(None)) == 3 and bool(store.moved_sessions())
+
+    assert not ageing.age_once_a_day(is_archiving).complete
+    assert list(store.moved_sessions().values()) == [False], "one was packed, none was archived"
+    report = ageing.age_once_a_day()
+    assert (report.complete, len(moved(report).archived)) == (True, 2)
+    assert not ageing.age_once_a_day().complete, "it is done for the day"
+    assert store.integrity_check() == []
 
 
 # --- by hand --------------------------------------------------------------------------------------

@@ -61,8 +61,8 @@ class _Unreadable(Exception):
     """The messages of a session cannot be read now, for example because its archive is missing."""
 
 
-class _LeaseLost(Exception):
-    """Another process does the work now."""
+class _Ended(Exception):
+    """The run ends before its work is done: it was stopped, or another process does the work."""
 
 
 def ageing_of(
@@ -184,7 +184,13 @@ class MemoryAgeing:
         packed = self.archives.moved()
         aged = [x for x in rows if x.due is not CompressionLevel.FULL]
         due = [x.session_id for x in aged if not x.due.is_archived and x.session_id not in packed]
-        self.archives.pack(due, now=now)
+
+        def told() -> Iterator[str]:
+            for done, name in enumerate(due):
+                tell(done, len(due))
+                yield name
+
+        self.archives.pack(told(), now=now)
         due = [each.session_id for each in rows if each.is_to_archive]
         if not due:
             return None
@@ -197,11 +203,13 @@ class MemoryAgeing:
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Age on a schedule. If there are several processes, only the one that holds the lease does
-        the work. The lease is always released. Stop between sessions if `stops` returns True.
+        the work. The lease is always released. End between sessions if `stops` returns True.
         """
         lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
 
         def tell(done: int, of: int) -> None:
+            if stops():
+                raise _Ended
             self._renew(lease)
             if progress is not None:
                 progress(done, of)
@@ -211,20 +219,33 @@ class MemoryAgeing:
             every = self.store.sessions(scope=self.scope)
             for row in self._rows(every, self.clock(), lease=lease):
                 rows.append(row)
-                if stops():
-                    return AgeingReport(rows=tuple(rows), complete=False)
                 tell(len(rows), len(every))
             moved = self._moved(rows, self.clock(), tell)
-        except _LeaseLost:
+        except _Ended:
             return AgeingReport(rows=tuple(rows), complete=False)
         finally:
             self.store.release_lease(lease)
         return AgeingReport(rows=tuple(rows), archive=moved)
 
+    def age_once_a_day(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
+        """`age_in_turn`, unless a process has done that within a day. A second lease, which is kept
+        for the day, says so. The report of a run that did nothing is not complete.
+        """
+        day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
+        if not self.store.hold_lease(day, now=now, until=now + self.lease):
+            return AgeingReport(complete=False)
+        report = self.age_in_turn(stops)
+        now = self.clock()
+        if report.complete:
+            self.store.hold_lease(day, now=now, until=now + timedelta(days=1))
+        else:
+            self.store.release_lease(day)
+        return report
+
     def _renew(self, lease: Lease) -> None:
         now = self.clock()
         if not self.store.hold_lease(lease, now=now, until=now + self.lease):
-            raise _LeaseLost
+            raise _Ended
 
     def digest(self, session: Session) -> CompressedConversation | None:
         """Return the session's digest, or None if every word is kept."""
@@ -380,14 +401,17 @@ T = TypeVar("T")
 
 
 class Schedule(Generic[T]):
-    """Runs work in a thread at once, and again `every` seconds after each run ends, until `stop` is
-    called. If the work raises, `error` keeps the exception, and the next run comes as planned.
+    """Runs work in a thread after `delay` seconds, and again `every` seconds after each run ends,
+    until `stop` is called. If the work raises, `error` keeps the exception, and the next run comes
+    as planned.
 
     In a forked child process, the schedule does not run.
     """
 
-    def __init__(self, work: Callable[[Callable[[], bool]], T], *, every: float) -> None:
-        self._work, self._every = work, every
+    def __init__(
+        self, work: Callable[[Callable[[], bool]], T], *, every: float, delay: float = 0
+    ) -> None:
+        self._work, self._every, self._delay = work, every, delay
         self._stops, self._ran = Event(), Condition()
         self.runs = 0
         self.last: T | None = None
@@ -422,6 +446,7 @@ class Schedule(Generic[T]):
         self.stop()
 
     def _run(self) -> None:
+        self._stops.wait(min(self._delay, TIMEOUT_MAX))
         while not self._stops.is_set():
             try:
                 self.last, self.error = self._work(self._stops.is_set), None

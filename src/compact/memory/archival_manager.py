@@ -12,7 +12,7 @@ read from the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -258,13 +258,13 @@ class ArchivalManager:
         """
         return self._archive.moved_sessions(scope=self._scope)
 
-    def pack(self, ids: Sequence[str], *, now: datetime) -> None:
+    def pack(self, ids: Iterable[str], *, now: datetime) -> None:
         """Pack the texts of conversations in the database. One that fails stays as it is.
 
         Raises:
             NotFound: the scope has no conversation with one of the ids.
         """
-        self._archive.pack_sessions([self._session(each).id for each in ids], now=now)
+        self._archive.pack_sessions((self._session(each).id for each in ids), now=now)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
         """Return which archive files are missing, changed or unreadable. Change nothing. `progress`

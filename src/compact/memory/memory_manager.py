@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from compact.memory.searching import (
 )
 from compact.messages.calls import got, known_options, named, no_text, of_field
 from compact.messages.codec import instant
+from compact.messages.events import Event, MemoryAged
 from compact.messages.given import Given, fields_given
 from compact.messages.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
 from compact.messages.messages import Message, Role
@@ -83,6 +85,11 @@ class MemoryStatus(BaseModel, frozen=True, defer_build=True):
     """Why the embedder failed. None if it did not fail."""
 
 
+CLOSE_SECONDS = 2.0
+"""How long closing waits for a run of a schedule."""
+FIRST_RUN, LOOK_AGAIN = 2.0, 3600.0
+"""Seconds until memory ages by itself after the opening, so that a short program and its first
+search are not slowed; and from then on until it looks again whether a day is over."""
 PAGE = 10
 """How many messages, and how many sessions, a search returns by default."""
 
@@ -166,13 +173,17 @@ class MemoryManager:
         return self._scope
 
     def close(self) -> None:
-        """Stop the schedules, and close the file if this object opened it."""
+        """Stop the schedules, and close the file if this object opened it. A run that goes on ends
+        between two sessions. Wait for it at most a few seconds.
+        """
         while self._schedules:
-            self._schedules.pop().stop()
+            self._schedules.pop().stop(CLOSE_SECONDS)
         if self._owns_store:
             self._store.close()
 
     def __enter__(self) -> Self:
+        if self._owns_store:
+            self.age_daily()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -519,6 +530,31 @@ class MemoryManager:
         work = partial(ageing.age_in_turn, progress=progress)
         self._schedules.append(Schedule(work, every=every))
         return self._schedules[-1]
+
+    def age_daily(self, on_event: Callable[[Event], None] | None = None) -> None:
+        """Age in the background while this object is open, once a day among all programs that use
+        the file. The event `MemoryAged` says what was done, to `on_event` and to the settings'
+        exporters. `with MemoryManager(file)` calls this.
+
+        It does nothing for a memory without a file, with the setting `age_automatically` off, or
+        where a model would write the digests: call `age` then.
+        """
+
+        def work(stops: Callable[[], bool]) -> AgeingReport:
+            ageing = self._ageing()
+            if ageing.engine.waits:
+                return AgeingReport(complete=False)
+            report = ageing.age_once_a_day(stops)
+            moved = report.archive or ArchiveReport()
+            done = len(moved.archived), len(moved.failed)
+            if report.written or any(done):
+                with closing(wiring.event_bus(self._settings)) as bus:
+                    bus.subscribe(on_event or (lambda _: None))
+                    bus.emit(MemoryAged(digests=report.written, archived=done[0], failed=done[1]))
+            return report
+
+        if self._file and self._settings.age_automatically:
+            self._schedules.append(Schedule(work, every=LOOK_AGAIN, delay=FIRST_RUN))
 
     def importance(self, session_id: str) -> Importance:
         """Return the importance of a session, with each part of the score.
