@@ -130,7 +130,7 @@ class CompactConfig(CompactPolicy):
     """Up to this age in days, a session has a digest. Older sessions keep only metadata."""
     retain_score: float = Field(default=0.5, ge=0, le=1)
     """A session whose importance (0 to 1) is at least this is kept whole for longer."""
-    retain_days: int | None = Field(default=30, ge=0)
+    retain_days: int | None = Field(default=15, ge=0)
     """For how many days an important session is kept whole. Its other levels come as much later.
     None is for ever. A session that a person marked is always kept."""
     age_automatically: bool = True

@@ -156,7 +156,7 @@ def test_what_is_important_keeps_every_word(store: SQLiteManager, memory: Memory
 def test_what_is_worth_it_keeps_every_word_for_longer_and_is_read_once(
     store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(store, "worth", days=30)
+    put(store, "worth", days=15)
     memory = MemoryManager(store, settings=CompactConfig(retain_score=0.2))
     first = memory.age(DAY).rows[0]
     assert (first.due, first.action) == (FULL, "none")
@@ -169,7 +169,7 @@ def test_what_is_worth_it_keeps_every_word_for_longer_and_is_read_once(
 
 
 @pytest.mark.parametrize(
-    ("days", "level"), [(31, KEY_POINTS), (120, KEY_POINTS), (121, SUMMARY), (400, ARCHIVED)]
+    ("days", "level"), [(16, KEY_POINTS), (61, KEY_POINTS), (62, SUMMARY), (400, ARCHIVED)]
 )
 def test_each_level_of_what_is_important_comes_later_by_the_same_factor(
     store: SQLiteManager, days: int, level: CompressionLevel
