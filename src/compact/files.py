@@ -9,7 +9,6 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -85,7 +84,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
         FileExistsError: the path exists, and `replaces` is off.
         OSError: the file could not be written. The old file is untouched.
     """
-    beside = path.with_name(_unfinished(path, secrets.token_hex(8)))
+    beside = path.with_name(unfinished(path, secrets.token_hex(8)))
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as stream:
@@ -103,19 +102,9 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
     sync_folder(path.parent)
 
 
-def remove_unfinished(path: Path) -> None:
-    """Remove what killed processes left when they wrote the file.
-
-    Raises:
-        OSError: it cannot be removed.
-    """
-    for each in path.parent.glob(_unfinished(path, "*")):
-        each.unlink(missing_ok=True)
-
-
-def _unfinished(path: Path, attempt: str) -> str:
-    of = blake2b(os.fsencode(path.name), digest_size=8).hexdigest()  # a name may be the longest
-    return f".compact-{of}-{attempt}.tmp"
+def unfinished(path: Path, attempt: str = "*") -> str:
+    """The name of the file that `write_whole` renames; by default a pattern for what was killed."""
+    return f".compact-{path.name[-40:]}-{attempt}.tmp"
 
 
 def sync_folder(folder: Path) -> None:

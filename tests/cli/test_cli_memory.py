@@ -145,7 +145,7 @@ def test_on_a_terminal_a_plan_comes_first(run, harbour, monkeypatch, capsys, ans
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert main(["memory", "age", "--now", "2099-01-01"]) == 0
     asked = capsys.readouterr().err
-    plan = ("1 digest would be written; 1 session would be archived", "metadata", "bytes", "Go on?")
+    plan = ("1 digest would be written; about", "bytes would go", "metadata", "Go on?")
     assert [words for words in plan if words not in asked] == []
     is_done = answer == "y\n"
     assert status(run)["archived"] == is_done

@@ -27,13 +27,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import (
-    Importance,
-    RetentionPolicy,
-    active_at,
-    days_between,
-    sensible,
-)
+from compact.memory.retention import Importance, RetentionPolicy, days_unused, sensible
 from compact.messages import clock_and_ids
 from compact.messages.memory_protocols import DigestStore, Leases
 from compact.messages.protocols import SessionStore
@@ -57,10 +51,6 @@ class AgedStore(SessionStore, DigestStore, Leases, Protocol):
     """A session store that keeps digests."""
 
 
-class _Unreadable(Exception):
-    """The messages of a session cannot be read now, for example because its archive is missing."""
-
-
 class _Ended(Exception):
     """The run ends before its work is done: it was stopped, or another process does the work."""
 
@@ -80,10 +70,14 @@ def ageing_of(
     """
     if not hasattr(store, "keep_digest"):
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
-    aged = cast("AgedStore", store)
-    engine = CompressionEngine(store, settings=settings)
-    ageing = MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
-    return replace(ageing, archives=archives)
+    return MemoryAgeing(
+        cast("AgedStore", store),
+        scope,
+        CompressionEngine(store, settings=settings),
+        retention_of(settings),
+        clock or clock_and_ids.now,
+        archives=archives,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +112,16 @@ class Due:
         return self.before.level if self.before else CompressionLevel.FULL
 
     @property
+    def is_known(self) -> bool:
+        """Whether the session's stored digest is of its messages, and of these settings."""
+        return self.before is not None and self.before.fingerprint == self.fingerprint
+
+    @property
     def is_done(self) -> bool:
         """Whether the session's stored digest is up to date."""
         if self.form is CompressionLevel.FULL and self.score is None:
             return self.before is None
-        same = self.before is not None and self.before.fingerprint == self.fingerprint
-        return same and self.now is self.form
+        return self.is_known and self.now is self.form
 
     @property
     def step(self) -> Literal["none", "write", "drop"]:
@@ -247,11 +245,6 @@ class MemoryAgeing:
         if not self.store.hold_lease(lease, now=now, until=now + self.lease):
             raise _Ended
 
-    def digest(self, session: Session) -> CompressedConversation | None:
-        """Return the session's digest, or None if every word is kept."""
-        digest = self.store.digest(session.id)
-        return None if digest is None or digest.level is CompressionLevel.FULL else digest
-
     # --- session by session -----------------------------------------------------------------------
 
     def _rows(
@@ -266,36 +259,22 @@ class MemoryAgeing:
         notes = self.store.digest_notes(self.scope)
         moved = self.archives.moved() if self.archives else {}
         for session in every:
+            note = notes.get(session.id)
             try:
-                is_archived = moved.get(session.id, False)
-                due, digest, row = self._read(
-                    session, notes.get(session.id), now, is_archived, dry_run=dry_run
-                )
-                if not dry_run and not due.is_done:
-                    name, chain = session.id, due.chain
-                    self.store.keep_digest(name, digest, chain=chain, lease=lease)
-            except (Superseded, NotFound, _Unreadable) as error:
+                due = self._due(session, note, now, moved.get(session.id, False))
+                digest = None if dry_run or due.is_done else self._written(due)
+                row = self._row(due, digest)
+            except (NotFound, StoreFailed) as error:  # its archive may be out of reach
+                yield self._skipped(session, note, now, error)
+                continue
+            try:
+                if not (dry_run or due.is_done):
+                    self.store.keep_digest(session.id, digest, chain=due.chain, lease=lease)
+            except (Superseded, NotFound) as error:
                 if lease is not None:
                     self._renew(lease)
-                row = self._skipped(session, notes.get(session.id), now, str(error))
+                row = self._skipped(session, note, now, error)
             yield row
-
-    def _read(
-        self,
-        session: Session,
-        before: DigestNote | None,
-        now: datetime,
-        is_archived: bool,
-        *,
-        dry_run: bool,
-    ) -> tuple[Due, CompressedConversation | None, AgeingRow]:
-        """Return what is due for a session, the digest to store, if any, and the report's row."""
-        try:
-            due = self._due(session, before, now, is_archived)
-            digest = None if dry_run or due.is_done else self._written(due)
-            return due, digest, self._row(due, digest)
-        except StoreFailed as error:
-            raise _Unreadable(str(error)) from error
 
     def importance(self, session: Session) -> Importance:
         """Return the session's importance. Read its messages in pages."""
@@ -305,7 +284,7 @@ class MemoryAgeing:
         self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
     ) -> Due:
         stored = self.store.stored_texts(session.id, *sensible(now))
-        age = days_between(active_at(session, now, stored.latest), now)
+        age = days_unused(session, now, stored.latest)
         level = self.engine.get_compression_level(age)
         chain = self.store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self.engine, chain)
@@ -325,8 +304,7 @@ class MemoryAgeing:
         if due.session.metadata.get("important"):
             importance = Importance(score=1, marked=True)
         else:
-            is_known = due.before is not None and due.before.fingerprint == due.fingerprint
-            score = due.before.score if due.before is not None and is_known else None
+            score = due.before.score if due.before and due.is_known else None
             if score is None and not due.is_archived:  # an archive is not read for it
                 score = importance_of(due.original, due.session, self.retention).score
             importance = Importance(score=score or 0)
@@ -369,9 +347,8 @@ class MemoryAgeing:
         elif due.before is not None and due.is_done:
             sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
         else:  # a dry run estimates
-            before = due.before
-            is_known = before is not None and before.fingerprint == due.fingerprint
-            tokens = before.original_tokens if before is not None and is_known else 0
+            before = due.before if due.is_known else None
+            tokens = before.original_tokens if before else 0
             tokens = tokens or self.engine.tokens_of(due.original.messages)
             ratio = RATIOS.get(due.form, 0.0)
             sizes = tokens, int(tokens * ratio), int(row.bytes_originals * ratio)
@@ -379,9 +356,9 @@ class MemoryAgeing:
         return row.model_copy(update=dict(zip(names, sizes, strict=True)))
 
     def _skipped(
-        self, session: Session, before: DigestNote | None, now: datetime, why: str
+        self, session: Session, before: DigestNote | None, now: datetime, error: Exception
     ) -> AgeingRow:
-        age = days_between(active_at(session, now), now)
+        age = days_unused(session, now)
         level = self.engine.get_compression_level(age)
         return AgeingRow(
             session_id=session.id,
@@ -390,7 +367,7 @@ class MemoryAgeing:
             now=before.level if before else CompressionLevel.FULL,
             due=level,
             action="none",
-            why=f"left as it is: {why}",
+            why=f"left as it is: {error}",
         )
 
 

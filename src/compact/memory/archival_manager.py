@@ -29,13 +29,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import (
-    MARKED,
-    RESTORED,
-    active_at,
-    days_between,
-    sensible,
-)
+from compact.memory.retention import MARKED, RESTORED, days_unused, sensible
 from compact.memory.searching import Ranked, ranked
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
@@ -179,7 +173,7 @@ class ArchivalManager:
 
     def _days(self, session: Session, now: datetime) -> float:
         stored = cast("DigestStore", self._store).stored_texts(session.id, *sensible(now))
-        return days_between(active_at(session, now, stored.latest), now)
+        return days_unused(session, now, stored.latest)
 
     def _reason(self, session: Session) -> str:
         """Return why a session is left to age by itself. Empty if it is not."""

@@ -570,7 +570,8 @@ class MemoryManager:
         Raises:
             NotFound: the scope has no such session.
         """
-        return self._ageing().digest(self.session(session_id))
+        digest = cast("DigestStore", self._store).digest(self.session(session_id).id)
+        return None if digest is None or digest.level is CompressionLevel.FULL else digest
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
         return ageing_of(self._store, self._scope, self._settings, clock, self._archives())

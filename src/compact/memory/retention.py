@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import nlargest
 from typing import Any, NamedTuple, Self
@@ -242,21 +243,19 @@ class Ages(BaseModel, frozen=True, defer_build=True):
         return CompressionLevel.ARCHIVED if days <= self.archived else CompressionLevel.METADATA
 
 
-def active_at(session: Session, now: datetime, latest: datetime | None = None) -> datetime:
-    """When a session was last used: the latest of the times that make sense, which are those of its
-    messages and of its restoration from the archive. Without one, when it was made.
+def days_unused(session: Session, now: datetime, latest: int | None = None) -> float:
+    """Days since a session was last used: since the latest of the times that make sense, which are
+    those of its messages and of its restoration from the archive. Without one, since it was made.
     `latest` is the latest such time of a message, where that is not the last one.
     """
-    try:
-        restored = datetime.fromisoformat(session.metadata.get(RESTORED, ""))
-    except (TypeError, ValueError):  # there is none; or it is somebody else's
-        restored = None
-    times = [each for each in (session.updated_at, latest, restored) if each]
+    times = [instant(session.updated_at), latest or 0]
+    with suppress(TypeError, ValueError):  # there is none; or it is somebody else's
+        times.append(instant(datetime.fromisoformat(session.metadata.get(RESTORED, ""))))
     soonest, last = sensible(now)
-    for known in (times, [session.created_at]):
-        if right := [each for each in known if soonest <= instant(each) <= last]:
-            return max(right, key=instant)
-    return now
+    for known in (times, [instant(session.created_at)]):
+        if right := [each for each in known if soonest <= each <= last]:
+            return (instant(now) - max(right)) / DAY
+    return 0.0
 
 
 def sensible(now: datetime) -> tuple[int, int]:

@@ -153,8 +153,8 @@ class StoredTexts(NamedTuple):
     """The texts of a session's messages, as stored."""
 
     bytes: int
-    latest: datetime | None
-    """The latest of the messages' times that lie in the asked range."""
+    latest: int | None
+    """The latest of the messages' times that lie in the asked range, in microseconds."""
 
 
 class Lease(NamedTuple):

@@ -131,11 +131,8 @@ def _plan(report: AgeingReport) -> Iterator[Styled | Table]:
     line = f"{counted(report.written, 'digest')} {'would be ' * report.dry_run}written"
     if moved := report.archive:
         line += f"; {_archived(moved)}"
-    elif due := sum(row.is_to_archive for row in report.rows):
-        line += (
-            f"; {counted(due, 'session')} would be archived, "
-            f"about {report.freed_when_archived:,} bytes freed"
-        )
+    elif report.freed_when_archived:
+        line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
     yield Styled(f"{line}.", "bold")
     rows = list[tuple[str, int, int, int]]()
     for level in CompressionLevel:

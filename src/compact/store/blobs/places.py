@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from compact.errors import InvalidArgument, StoreFailed
-from compact.files import make_folders, remove_unfinished, sync_folder, write_whole
+from compact.files import make_folders, sync_folder, unfinished, write_whole
 from compact.messages.memory_protocols import BlobStore
 from compact.store.blobs.s3_blobs import S3Blobs
 from compact.store.blobs.sealing import KmsKeys, Passphrase, SealedBlobs
@@ -91,7 +91,8 @@ class FolderBlobs:
         path = self._path(name)
         try:
             path.unlink(missing_ok=True)
-            remove_unfinished(path)
+            for left in path.parent.glob(unfinished(path)):
+                left.unlink(missing_ok=True)
         except OSError as error:
             raise _cannot(path, "be removed", error) from error
         if path.parent.is_dir():

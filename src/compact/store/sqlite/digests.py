@@ -11,16 +11,7 @@ import apsw
 from compact.errors import Superseded
 from compact.messages.codec import instant
 from compact.store.sqlite import branch_lineage, originals, records, sessions
-from compact.store.sqlite.rows import (
-    BITS,
-    LAST,
-    expanded_size,
-    first,
-    moment,
-    query,
-    text,
-    text_of,
-)
+from compact.store.sqlite.rows import BITS, LAST, expanded_size, first, query, text, text_of
 from compact.text.digests import (
     CompressedConversation,
     CompressionLevel,
@@ -94,8 +85,7 @@ def stored_texts(db: apsw.Connection, session_id: str, since: int, until: int) -
         FROM messages WHERE key BETWEEN ? AND ?
     """
     size, latest = query(db, sql, (since, until, branch << BITS, branch << BITS | LAST))[0]
-    at = None if latest is None else moment(latest, None)
-    return StoredTexts(int(size) + originals.packed_bytes(db, session), at)
+    return StoredTexts(int(size) + originals.packed_bytes(db, session), latest)
 
 
 # --- leases ---------------------------------------------------------------------------------------
