@@ -70,14 +70,9 @@ def ageing_of(
     """
     if not hasattr(store, "keep_digest"):
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
-    return MemoryAgeing(
-        cast("AgedStore", store),
-        scope,
-        CompressionEngine(store, settings=settings),
-        retention_of(settings),
-        clock or clock_and_ids.now,
-        archives=archives,
-    )
+    engine, clock = CompressionEngine(store, settings=settings), clock or clock_and_ids.now
+    ageing = MemoryAgeing(cast("AgedStore", store), scope, engine, retention_of(settings), clock)
+    return replace(ageing, archives=archives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,17 +221,14 @@ class MemoryAgeing:
         return AgeingReport(rows=tuple(rows), archive=moved)
 
     def age_once_a_day(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
-        """`age_in_turn`, unless a process has done that within a day. A second lease, which is kept
-        for the day, says so. The report of a run that did nothing is not complete.
+        """`age_in_turn`, unless a process has done that within a day. A lease of a day says so. The
+        report of a run that did nothing is not complete.
         """
         day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
-        if not self.store.hold_lease(day, now=now, until=now + self.lease):
+        if not self.store.hold_lease(day, now=now, until=now + timedelta(days=1)):
             return AgeingReport(complete=False)
         report = self.age_in_turn(stops)
-        now = self.clock()
-        if report.complete:
-            self.store.hold_lease(day, now=now, until=now + timedelta(days=1))
-        else:
+        if not report.complete:
             self.store.release_lease(day)
         return report
 
@@ -276,22 +268,16 @@ class MemoryAgeing:
                 row = self._skipped(session, note, now, error)
             yield row
 
-    def importance(self, session: Session) -> Importance:
-        """Return the session's importance. Read its messages in pages."""
-        return importance_of(original_of(self.store, session), session, self.retention)
-
     def _due(
         self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
     ) -> Due:
-        stored = self.store.stored_texts(session.id, *sensible(now))
-        age = days_unused(session, now, stored.latest)
+        size, latest = self.store.stored_texts(session.id, *sensible(now))
+        age = days_unused(session, now, latest)
         level = self.engine.get_compression_level(age)
         chain = self.store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self.engine, chain)
         original, days = original_of(self.store, session), max(0, int(age))
-        due = Due(
-            session, original, days, before, level, chain, fingerprint, stored.bytes, is_archived
-        )
+        due = Due(session, original, days, before, level, chain, fingerprint, size, is_archived)
         if level is not CompressionLevel.FULL:
             due = self._slowed(due)
         if is_archived and not due.level.is_archived:  # by hand: only a person restores it

@@ -172,8 +172,8 @@ class ArchivalManager:
         return report.model_copy(update={"kept": kept, "failed": {**failed, **report.failed}})
 
     def _days(self, session: Session, now: datetime) -> float:
-        stored = cast("DigestStore", self._store).stored_texts(session.id, *sensible(now))
-        return days_unused(session, now, stored.latest)
+        texts = cast("DigestStore", self._store).stored_texts(session.id, *sensible(now))
+        return days_unused(session, now, texts[1])
 
     def _reason(self, session: Session) -> str:
         """Return why a session is left to age by itself. Empty if it is not."""

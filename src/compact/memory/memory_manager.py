@@ -25,6 +25,7 @@ from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.memory.archival_manager import DAYS, ArchivalManager, forget
 from compact.memory.backup import make_backup, restore_backup
+from compact.memory.compression_engine import importance_of, original_of, retention_of
 from compact.memory.retention import Importance
 from compact.memory.searching import (
     Ranked,
@@ -562,7 +563,10 @@ class MemoryManager:
         Raises:
             NotFound: the scope has no such session.
         """
-        return self._ageing().importance(self.session(session_id))
+        session = self.session(session_id)
+        return importance_of(
+            original_of(self._store, session), session, retention_of(self._settings)
+        )
 
     def digest(self, session_id: str) -> CompressedConversation | None:
         """Return the digest of a session, or None if it has none.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from compact.store.reports import BackupCounts, ForgottenReport
     from compact.store.whole_session import WholeSession
     from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
-    from compact.text.digests import CompressedConversation, DigestNote, Lease, StoredTexts
+    from compact.text.digests import CompressedConversation, DigestNote, Lease
     from compact.text.found import Told
     from compact.text.turns import Keys, TurnTable
 
@@ -82,9 +82,9 @@ class DigestStore(Protocol):
                 another process has the lease.
         """
 
-    def stored_texts(self, session_id: str, first: int, last: int) -> StoredTexts:
-        """Return the size of the messages in the session's active branch, without indexes, and the
-        latest of their times from `first` to `last` (instants).
+    def stored_texts(self, session_id: str, since: int, until: int) -> tuple[int, int | None]:
+        """Return the bytes of the session's messages in the active branch, without indexes, and the
+        latest of their times from `since` to `until` (instants).
         """
 
 

@@ -149,14 +149,6 @@ class DigestNote(NamedTuple):
     """Size of the digest's text."""
 
 
-class StoredTexts(NamedTuple):
-    """The texts of a session's messages, as stored."""
-
-    bytes: int
-    latest: int | None
-    """The latest of the messages' times that lie in the asked range, in microseconds."""
-
-
 class Lease(NamedTuple):
     """The right to do a piece of work. Only one holder has this right at a time."""
 

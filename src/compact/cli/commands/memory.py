@@ -81,9 +81,9 @@ def memory_age(
 
     A session that was not used for a week gets a digest of its key points beside its messages,
     after a month a summary. After 90 days its messages move into files, and are still read from
-    there. Important sessions age half as fast, and marked ones stay as they are. On a
-    terminal it shows first what is due, and asks. With the setting `embedder`, such as minilm,
-    messages without a vector get one too. The chat program ages by itself, once a day.
+    there. Important sessions age half as fast, and marked ones stay as they are. On a terminal it
+    shows first what is due, and asks. With the setting `embedder`, such as minilm, messages without
+    a vector get one too. The chat program ages by itself, once a day.
 
     Examples:
       compactctl memory age --dry-run
@@ -102,8 +102,7 @@ def memory_age(
                 embedded = memory.embed(progress=counting(progress, "Embedding"))
                 pending = memory.unembedded()
     totals = {"written": report.written, "freed_when_archived": report.freed_when_archived}
-    told = {"scope": memory.scope, **report.model_dump(mode="json"), **totals}
-    yield {**told, "embedded": embedded}
+    yield {"scope": memory.scope, **report.model_dump(mode="json"), **totals, "embedded": embedded}
     if embedded is not None:
         yield Aside(f"{counted(embedded, 'message')} embedded")
     if pending:
@@ -134,25 +133,19 @@ def _plan(report: AgeingReport) -> Iterator[Styled | Table]:
     elif report.freed_when_archived:
         line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
     yield Styled(f"{line}.", "bold")
-    rows = list[tuple[str, int, int, int]]()
+    counts = list[tuple[str, int, int, int]]()
     for level in CompressionLevel:
-        due_rows = [row for row in report.rows if row.due is level]
+        due = [row.bytes_originals for row in report.rows if row.due is level]
         before = sum(row.now is level for row in report.rows)
-        if before or due_rows:
-            size = sum(row.bytes_originals for row in due_rows)
-            rows.append((level.replace("_", " "), before, len(due_rows), size))
+        counts.append((level.replace("_", " "), before, len(due), sum(due)))
     columns = ("level", "before", "due", "bytes of messages")
-    yield Table(columns, rows, right=columns[1:])
+    yield Table(columns, counts, right=columns[1:])
 
 
 def _archived(report: ArchiveReport) -> str:
-    freed = report.bytes_before - report.bytes_after
-    words = (
-        f"{freed:,} bytes freed"
-        if freed > 0
-        else "the database is as large as before: its free space is used again"
-    )
-    return f"{counted(len(report.archived), 'session')} archived, {words}"
+    freed = max(0, report.bytes_before - report.bytes_after)
+    why = "" if freed else ": too few for the file to shrink"
+    return f"{counted(len(report.archived), 'session')} archived, {freed:,} bytes freed{why}"
 
 
 def _aged(report: AgeingReport) -> Iterator[Part]:

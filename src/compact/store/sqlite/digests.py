@@ -12,13 +12,7 @@ from compact.errors import Superseded
 from compact.messages.codec import instant
 from compact.store.sqlite import branch_lineage, originals, records, sessions
 from compact.store.sqlite.rows import BITS, LAST, expanded_size, first, query, text, text_of
-from compact.text.digests import (
-    CompressedConversation,
-    CompressionLevel,
-    DigestNote,
-    Lease,
-    StoredTexts,
-)
+from compact.text.digests import CompressedConversation, CompressionLevel, DigestNote, Lease
 
 _NOTES = """
     SELECT s.id, d.level, d.score, d.fingerprint, d.original_tokens, d.tokens,
@@ -72,7 +66,9 @@ def keep_digest(
         records.insert_value(db, "digests", digest, session=key)
 
 
-def stored_texts(db: apsw.Connection, session_id: str, since: int, until: int) -> StoredTexts:
+def stored_texts(
+    db: apsw.Connection, session_id: str, since: int, until: int
+) -> tuple[int, int | None]:
     """Return how many bytes the texts of the session's current branch have in this database, packed
     ones included; and the latest of the messages' times from `since` to `until`.
     """
@@ -84,8 +80,8 @@ def stored_texts(db: apsw.Connection, session_id: str, since: int, until: int) -
             max(timestamp) FILTER (WHERE timestamp BETWEEN ? AND ?)
         FROM messages WHERE key BETWEEN ? AND ?
     """
-    size, latest = query(db, sql, (since, until, branch << BITS, branch << BITS | LAST))[0]
-    return StoredTexts(int(size) + originals.packed_bytes(db, session), latest)
+    texts, latest = query(db, sql, (since, until, branch << BITS, branch << BITS | LAST))[0]
+    return int(texts) + originals.packed_bytes(db, session), latest
 
 
 # --- leases ---------------------------------------------------------------------------------------
