@@ -105,10 +105,7 @@ def _of_session(event: Event) -> str:
         case StoryAsked():
             return _asked(event)
         case MemoryAged(digests=digests, archived=archived):
-            return (
-                f"Memory was aged: {counted(digests, 'digest')} written, "
-                f"{counted(archived, 'session')} archived; every word is still found"
-            )
+            return f"Memory has aged: {counted(digests, 'digest')} written, {archived:,} archived"
         case WindowCapped(asked=asked, size=size):
             return f"The model takes {size:,} tokens, not {asked:,}; prompts are kept within that"
         case EmergencyRung(rung=rung, tokens_before=before, tokens_after=after):
