@@ -134,8 +134,8 @@ class CompactConfig(CompactPolicy):
     """For how many days an important session is kept whole. Its other levels come as much later.
     None is for ever. A session that a person marked is always kept."""
     age_automatically: bool = True
-    """Whether memory ages once a day in the background, while a chat program or a `MemoryManager`
-    that opened a file is open. Where a model writes digests, it never does."""
+    """Whether memory ages once a day in the background, while the chat program or a `MemoryManager`
+    is open; never where a model writes digests."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)

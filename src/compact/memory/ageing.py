@@ -221,9 +221,7 @@ class MemoryAgeing:
         return AgeingReport(rows=tuple(rows), archive=moved)
 
     def age_once_a_day(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
-        """`age_in_turn`, unless a process has done that within a day. A lease of a day says so. The
-        report of a run that did nothing is not complete.
-        """
+        """`age_in_turn`, unless a lease says that this was done within a day: then incomplete."""
         day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
         if not self.store.hold_lease(day, now=now, until=now + timedelta(days=1)):
             return AgeingReport(complete=False)
@@ -286,14 +284,11 @@ class MemoryAgeing:
 
     def _slowed(self, due: Due) -> Due:
         """A session that is no longer fresh, with the level that fits its importance too."""
-        score = None
-        if due.session.metadata.get("important"):
-            importance = Importance(score=1, marked=True)
-        else:
-            score = due.before.score if due.before and due.is_known else None
-            if score is None and not due.is_archived:  # an archive is not read for it
-                score = importance_of(due.original, due.session, self.retention).score
-            importance = Importance(score=score or 0)
+        marked = bool(due.session.metadata.get("important"))
+        score = due.before.score if due.before and due.is_known and not marked else None
+        if score is None and not (marked or due.is_archived):  # an archive is not read for it
+            score = importance_of(due.original, due.session, self.retention).score
+        importance = Importance(score=score or 0, marked=marked)
         why, aged = self.retention.reason(importance), self.retention.aged(importance, due.days)
         level = self.engine.get_compression_level(aged)
         if 0 < aged < due.days:
@@ -344,13 +339,12 @@ class MemoryAgeing:
     def _skipped(
         self, session: Session, before: DigestNote | None, now: datetime, error: Exception
     ) -> AgeingRow:
-        age = days_unused(session, now)
-        level = self.engine.get_compression_level(age)
+        level = before.level if before else CompressionLevel.FULL
         return AgeingRow(
             session_id=session.id,
             title=session.title,
-            age_days=max(0, int(age)),
-            now=before.level if before else CompressionLevel.FULL,
+            age_days=max(0, int(days_unused(session, now))),
+            now=level,
             due=level,
             action="none",
             why=f"left as it is: {error}",

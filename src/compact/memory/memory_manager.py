@@ -174,8 +174,8 @@ class MemoryManager:
         return self._scope
 
     def close(self) -> None:
-        """Stop the schedules, and close the file if this object opened it. A run that goes on ends
-        between two sessions. Wait for it at most a few seconds.
+        """Stop the schedules, for which this waits a few seconds at most. Then close the file, if
+        this object opened it.
         """
         while self._schedules:
             self._schedules.pop().stop(CLOSE_SECONDS)
@@ -564,9 +564,8 @@ class MemoryManager:
             NotFound: the scope has no such session.
         """
         session = self.session(session_id)
-        return importance_of(
-            original_of(self._store, session), session, retention_of(self._settings)
-        )
+        original = original_of(self._store, session)
+        return importance_of(original, session, retention_of(self._settings))
 
     def digest(self, session_id: str) -> CompressedConversation | None:
         """Return the digest of a session, or None if it has none.

@@ -171,9 +171,8 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
         return self.aged(importance, age_days) <= self.fresh_days
 
     def aged(self, importance: Importance, age_days: float) -> int:
-        """The age in whole days that decides the level. What is important ages slower: it is as old
-        on the day `keep_days` as everything else on the day `fresh_days`. What is kept for ever is
-        0 days old.
+        """The age in whole days that decides the level. What is important is on day `keep_days` as
+        old as all else on day `fresh_days`. What is kept for ever is 0 days old.
         """
         days = int(max(0.0, age_days))
         if not self.reason(importance):
