@@ -14,12 +14,12 @@ from compact.memory import memory_manager
 from compact.messages import clock_and_ids
 from compact.messages.events import Event, MemoryAged
 from compact.messages.messages import Message
-from compact.messages.sessions import Entry
+from compact.messages.sessions import Branch, Entry, Session
 from compact.store.archives import folder
 from compact.store.sqlite.store import SQLiteManager
 from compact.text.archived import ArchiveReport
 from compact.text.digests import AgeingReport, CompressionLevel
-from tests.session.test_ageing import ALL_AGE, DAY, by_id, put
+from tests.session.test_ageing import ALL_AGE, DAY, HARBOUR, by_id, put
 
 ARCHIVED, METADATA, SUMMARY = (
     CompressionLevel.ARCHIVED,
@@ -228,6 +228,71 @@ def test_the_schedule_archives_too(memory: MemoryManager) -> None:
     assert schedule.error is None
     assert schedule.last is not None
     assert [each.session_id for each in moved(schedule.last).archived] == ["spring"]
+
+
+# --- a conversation that goes on ------------------------------------------------------------------
+
+
+def endless(store: SQLiteManager, *, days: int = 60, **metadata: Any) -> list[bytes]:
+    """A conversation that has a message each hour of so many days until `DAY`; its hash chain."""
+    branch = Branch(id="endless.b", session_id="endless")
+    store.session("endless", create=Session(id="endless", metadata=metadata, branch=branch))
+    hours = (DAY - timedelta(hours=n) for n in reversed(range(24 * days)))
+    store.append("endless.b", [entry_at(at, f"{at:%d %B %H}: {HARBOUR[7].text}") for at in hours])
+    return [store.chain("endless.b", n) for n in range(24 * days)]
+
+
+def live(store: SQLiteManager) -> list[int]:
+    """The positions of the messages that still have their text."""
+    sql = "SELECT m.key & 0xffffffff FROM messages m JOIN branches b ON b.key = m.key >> 32"
+    return [x[0] for x in store.db.execute(f"{sql} WHERE b.id = 'endless.b' AND payload <> x''")]
+
+
+def test_older_parts_of_a_conversation_that_goes_on_are_packed(
+    memory: MemoryManager, store: SQLiteManager
+) -> None:
+    links = endless(store)
+    before, size = said(memory, "endless"), store.stored_texts("endless", 0, 0)[0]
+    row = by_id(memory.age(DAY))["endless"]
+    assert (row.due.value, row.age_days, row.action) == ("full", 0, "none"), "it is in use"
+    assert live(store) == list(range(52 * 24 - 1, 60 * 24)), "those of eight days"
+    assert store.stored_texts("endless", 0, 0)[0] < size / 2
+    assert said(memory, "endless") == before
+    assert [store.chain("endless.b", n) for n in range(len(links))] == links
+    assert memory.search("03 January").hits[0].text.startswith("03 January")
+    assert store.integrity_check() == []
+    file = store.db.execute("SELECT * FROM archived").get
+    store.append("endless.b", [entry_at(DAY + timedelta(hours=1), "It goes on.")])
+    memory.age(DAY + timedelta(hours=2))
+    assert store.db.execute("SELECT * FROM archived").get == file, "it is not worth it yet"
+    memory.age(DAY + timedelta(days=5))
+    assert len(live(store)) == 3 * 24 + 2
+    memory.age(DAY + timedelta(days=100))
+    assert "endless" in {each.session_id for each in memory.archived()}
+    assert said(memory, "endless") == [*before, "It goes on."]
+    assert store.integrity_check() == []
+
+
+@pytest.mark.parametrize("metadata", [{"important": True}, {"restored_at": DAY.isoformat()}])
+def test_what_a_person_wants_whole_is_not_packed(
+    memory: MemoryManager, store: SQLiteManager, metadata: dict[str, Any]
+) -> None:
+    endless(store, days=20, **metadata)
+    memory.age(DAY)
+    assert len(live(store)) == 20 * 24
+
+
+def test_a_conversation_of_a_strange_order_is_not_packed_in_vain(
+    memory: MemoryManager, store: SQLiteManager
+) -> None:
+    branch = Branch(id="endless.b", session_id="endless")
+    store.session("endless", create=Session(id="endless", branch=branch))
+    at = [DAY, *(DAY - timedelta(days=20 + n) for n in range(9))]
+    store.append("endless.b", [entry_at(each, "It goes on.") for each in at])
+    memory.age(DAY)
+    assert len(live(store)) == 10
+    files = "SELECT count(*) FROM archived a JOIN sessions s ON s.key = a.session WHERE s.id = ?"
+    assert store.db.execute(files, ("endless",)).get == 0
 
 
 # --- by itself ------------------------------------------------------------------------------------

@@ -178,12 +178,14 @@ class MemoryAgeing:
         aged = [x for x in rows if x.due is not CompressionLevel.FULL]
         due = [x.session_id for x in aged if not x.due.is_archived and x.session_id not in packed]
 
-        def told() -> Iterator[str]:
-            for done, name in enumerate(due):
-                tell(done, len(due))
+        def told(names: Sequence[str]) -> Iterator[str]:
+            for done, name in enumerate(names):
+                tell(done, len(names))
                 yield name
 
-        self.archives.pack(told(), now=now)
+        self.archives.pack(told(due), now=now)
+        going = [x.session_id for x in rows if x.due is CompressionLevel.FULL and not x.why]
+        self.archives.pack(told(going), now=now, older_than=self.engine.ages.full)
         due = [each.session_id for each in rows if each.is_to_archive]
         if not due:
             return None

@@ -29,7 +29,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import MARKED, RESTORED, days_unused, sensible
+from compact.memory.retention import DAY, MARKED, RESTORED, days_unused, sensible
 from compact.memory.searching import Ranked, ranked
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
@@ -252,13 +252,20 @@ class ArchivalManager:
         """
         return self._archive.moved_sessions(scope=self._scope)
 
-    def pack(self, ids: Iterable[str], *, now: datetime) -> None:
-        """Pack the texts of conversations in the database. One that fails stays as it is.
+    def pack(self, ids: Iterable[str], *, now: datetime, older_than: int | None = None) -> None:
+        """Pack the texts of conversations in the database. One that fails stays as it is. With
+        `older_than`, only messages that are older than so many days are packed, and none of a
+        conversation that a person marked or restored.
 
         Raises:
             NotFound: the scope has no conversation with one of the ids.
         """
-        self._archive.pack_sessions((self._session(each).id for each in ids), now=now)
+        wanted, before = (self._session(each) for each in ids), None
+        if older_than is not None:
+            before = instant(now) - (older_than + 1) * DAY
+            about = ("important", RESTORED)
+            wanted = (x for x in wanted if not any(x.metadata.get(name) for name in about))
+        self._archive.pack_sessions((each.id for each in wanted), now=now, before=before)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
         """Return which archive files are missing, changed or unreadable. Change nothing. `progress`

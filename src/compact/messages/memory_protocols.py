@@ -109,9 +109,12 @@ class SessionArchive(Protocol):
         and read back.
         """
 
-    def pack_sessions(self, wanted: Iterable[str], *, now: datetime) -> dict[str, str]:
-        """Move the texts of sessions into compressed files inside the store. Return why a session
-        was not packed, by session.
+    def pack_sessions(
+        self, wanted: Iterable[str], *, now: datetime, before: int | None = None
+    ) -> dict[str, str]:
+        """Move the texts of sessions into compressed files in the database; with `before`, only
+        those that are older than this instant. Archived sessions stay where they are. Return why a
+        session was not packed, by session.
         """
 
     def moved_sessions(self, *, scope: str | None = None) -> dict[str, bool]:

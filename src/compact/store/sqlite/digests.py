@@ -75,9 +75,8 @@ def stored_texts(
     session = records.key_of(db, session_id)
     row = first(db, "SELECT branch FROM sessions WHERE key = ?", (session,))
     branch = row[0] if row else 0
-    sql = """
-        SELECT total(length(payload) + octet_length(coalesce(content, ''))),
-            max(timestamp) FILTER (WHERE timestamp BETWEEN ? AND ?)
+    sql = f"""
+        SELECT total({originals.SIZE}), max(timestamp) FILTER (WHERE timestamp BETWEEN ? AND ?)
         FROM messages WHERE key BETWEEN ? AND ?
     """
     texts, latest = query(db, sql, (since, until, branch << BITS, branch << BITS | LAST))[0]
