@@ -109,16 +109,16 @@ def _moved(folder: Path, at: Path, every: int) -> Moved:
         with MemoryManager(store, settings=CompactConfig()) as memory:
             memory.catch_up()
             before = {name: _digest(store, name) for name in names}
-            full = _swept(store)
+            full = swept(store)
             memory.archive(names)
-            archived, kept = _swept(store), sum(each.bytes for each in memory.archived())
+            archived, kept = swept(store), sum(each.bytes for each in memory.archived())
             faults = len(memory.archives.verify()) + len(store.integrity_check())
             for name in names:
                 memory.restore(name)
             memory.catch_up()
             same = sum(_digest(store, name) == before[name] for name in names)
             faults += len(store.integrity_check())
-            return Moved(len(names), messages, same, faults, full, archived, _swept(store), kept)
+            return Moved(len(names), messages, same, faults, full, archived, swept(store), kept)
 
 
 def _aged_by_age(folder: Path, every: int) -> Iterator[Aged]:
@@ -145,7 +145,7 @@ def _aged(
             _put(store, f"s{number}", moved)
         memory = MemoryManager(store, settings=kept)
         memory.catch_up()
-        before = _swept(store)
+        before = swept(store)
         for at in (10, days - 1, days):  # as if it ran now and then
             rows = memory.age(now + timedelta(days=at)).rows
         archive = sum(each.bytes for each in memory.archived())
@@ -167,7 +167,7 @@ def _digest(store: SQLiteManager, name: str) -> str:
     return found.hexdigest()
 
 
-def _swept(store: SQLiteManager) -> int:
+def swept(store: SQLiteManager) -> int:
     """Bytes of the file once it is written anew, so that states can be compared."""
     db: apsw.Connection = store.db
     db.execute("VACUUM")
@@ -210,7 +210,7 @@ def _found(
             needed = {f"{talk.name}/{each}" for each in asked.sessions}
             every.append(needed <= set(names))
             some.append(bool(needed & set(names)))
-    return Finding(state, len(every), mean(every), mean(some), _swept(store))
+    return Finding(state, len(every), mean(every), mean(some), swept(store))
 
 
 # --- numbers --------------------------------------------------------------------------------------
