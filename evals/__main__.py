@@ -17,6 +17,7 @@ from compact.errors import CompactError
 from compact.messages.policy import CompactPolicy
 from compact.text.modes import MODES
 from evals import data
+from evals.split import HALVES
 
 Evaluation = Callable[[Path, argparse.Namespace], tuple[str, Any]]
 OfOurOwn = Callable[[Path | None, argparse.Namespace], tuple[str, Any]]
@@ -194,6 +195,13 @@ def _archived(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return archived.report(found), archived.as_json(found)
 
 
+def _companion(_: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    companion = _module("companion")
+    halves = [options.half] if options.half else HALVES
+    found = companion.run(halves, words_only=options.words, cases=options.cases)
+    return companion.report(found), found
+
+
 def _importance(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     importance = _module("importance")
     rows = importance.run(folder)
@@ -201,6 +209,7 @@ def _importance(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
 
 
 OF_OUR_OWN: dict[str, OfOurOwn] = {
+    "companion": _companion,
     "constraints": _constraints,
     "gate": _gate,
     "kit": _kit,
@@ -259,7 +268,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         help="ageing, constraints, coverage, facts, gate, importance, kit, modes, probes: what is"
         " missing",
     )
-    add("--cases", action="store_true", help="coverage: a line for each case")
+    add("--cases", action="store_true", help="companion, coverage: by case")
+    add("--half", choices=HALVES, help="companion: one of the two")
+    add("--words", action="store_true", help="companion: without vectors")
     add("--to", type=Path, metavar="DIR", help="reading: a folder outside the repository")
     add("--count", type=int, metavar="N", help="reading: packs")
     add("--only", default="", metavar="NAME", help="lived: sessions whose name holds this")

@@ -172,7 +172,7 @@ def run(folder: Path) -> dict[str, Any]:
     taken: list[float] = []
     found = {"lexical": answers(talks, by_manager(store, taken))}
     found["lexical, weights by the others"] = left_out(talks, store)
-    if (embedder := _embedder()) is not None:
+    if (embedder := minilm()) is not None:
         VectorStore(store).embed_pending(embedder)
         spent: list[float] = []
         found["MiniLM"] = answers(talks, by_manager(store, [], embedder, "semantic"))
@@ -203,7 +203,7 @@ def run(folder: Path) -> dict[str, Any]:
     return told
 
 
-def _embedder() -> Embedder | None:
+def minilm() -> Embedder | None:
     """MiniLM in this process; None, which is said, where it is not installed."""
     try:
         embedder = wiring.embedder("minilm")
