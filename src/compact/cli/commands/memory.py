@@ -176,8 +176,8 @@ def memory_archive(
     """Move old sessions into files, out of the database.
 
     Each is a file below NAME-archive/YYYY/MM, as sessions export writes it, compressed. An archived
-    session is still listed, read, found and continued. Sessions that are kept whole whatever their
-    age (memory age --dry-run says why) stay unless they are named.
+    session is still listed, read, found and continued. Important sessions (memory age --dry-run
+    says which) are left to memory age, and marked ones stay, unless they are named.
 
     Examples:
       compactctl memory archive
@@ -193,7 +193,7 @@ def memory_archive(
     if report.archived:
         yield archived_table(report.archived)
     if report.kept:
-        yield Aside(f"{counted(len(report.kept), 'session')} kept whole whatever the age:")
+        yield Aside(f"{counted(len(report.kept), 'session')} left to memory age:")
     for name, why in (*report.kept.items(), *report.failed.items()):
         yield Aside(f"{whole(name)}: {why}")
     if report.failed:
