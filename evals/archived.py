@@ -206,7 +206,8 @@ def _found(
     for talk in talks:
         for asked in talk.asked:
             result = memories[talk.name].search(asked.text, limit=SESSIONS)
-            names = [each.session_id for each in (*result.sessions, *result.archived)][:SESSIONS]
+            names = [each.session_id for each in result.sessions]
+            names = [*names, *(each.session_id for each in result.archived)][:SESSIONS]
             needed = {f"{talk.name}/{each}" for each in asked.sessions}
             every.append(needed <= set(names))
             some.append(bool(needed & set(names)))
