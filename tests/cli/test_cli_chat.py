@@ -86,7 +86,12 @@ def test_a_chat_with_any_model_is_exported(tmp_path, model, file):
 
 def test_memory_ages_while_the_program_is_open(tmp_path, monkeypatch):
     heard, told = [], threading.Event()
-    monkeypatch.setattr(ChatApp, "hear", lambda _, event: (heard.append(event), told.set()))
+
+    def hear(_, event):
+        heard.append(event)
+        told.set()
+
+    monkeypatch.setattr(ChatApp, "hear", hear)
     monkeypatch.setattr(ChatApp, "run", lambda _: told.wait(60))
     monkeypatch.setattr(memory_manager, "FIRST_RUN", 0)
     monkeypatch.setattr(sys, "stdin", Terminal(""))
