@@ -22,7 +22,7 @@ from statistics import quantiles
 
 from bench.histories import SOURCES
 from bench.measuring import Check, Setting, Spread, Table, number
-from compact import MemoryManager, SQLiteManager, VectorStore
+from compact import CompactConfig, MemoryManager, SQLiteManager, VectorStore
 from compact.messages.messages import Message, Role
 from compact.messages.sessions import Branch, Entry, Session
 from compact.store.whole_session import OwnPart, WholeSession
@@ -182,7 +182,8 @@ def _hybrid(size: int, file: Path, table: Table) -> None:
     embedder, draw = HashEmbedder(DIMENSIONS), random.Random(9)
     with SQLiteManager(file) as store:
         VectorStore(store, DIMENSIONS).embed_pending(embedder)
-    with MemoryManager(file, embedder=embedder) as memory:
+    settings = CompactConfig(age_automatically=False)
+    with MemoryManager(file, embedder=embedder, settings=settings) as memory:
         first = _ms(memory, _text(draw, 40))
         every = Spread(tuple(_ms(memory, _text(draw, 40)) for _ in range(QUESTIONS)))
         one = Spread(tuple(_ms(memory, _text(draw, 40), ("s7",)) for _ in range(QUESTIONS)))

@@ -21,8 +21,8 @@ from compact import CompactConfig, MemoryManager
 NOW = datetime(2045, 1, 1, tzinfo=UTC)
 """When everything has aged."""
 QUESTIONS = 20
-NOTHING_KEPT = CompactConfig(retain_score=1.0)
-"""No session is important enough to be kept whole: everything ages and is archived."""
+NOTHING_KEPT = CompactConfig(retain_score=1.0, age_automatically=False)
+"""No session is important enough to age slower, and none ages while something else is measured."""
 
 
 def store(file: Path, size: int) -> str:
@@ -33,7 +33,7 @@ def store(file: Path, size: int) -> str:
 
 def index(file: Path, _: int) -> str:
     """Index it."""
-    with MemoryManager(file) as memory:
+    with MemoryManager(file, settings=NOTHING_KEPT) as memory:
         done = memory.catch_up()
     return f"complete: {done}, a file of {file.stat().st_size / 1e6:,.0f} MB"
 
@@ -41,7 +41,7 @@ def index(file: Path, _: int) -> str:
 def search(file: Path, _: int) -> str:
     """Ask it something, again and again."""
     draw, times = random.Random(8), []
-    with MemoryManager(file) as memory:
+    with MemoryManager(file, settings=NOTHING_KEPT) as memory:
         for _ in range(QUESTIONS):
             started = time.perf_counter()
             memory.search(_text(draw, 40))
@@ -53,7 +53,7 @@ def search(file: Path, _: int) -> str:
 
 def status(file: Path, _: int) -> str:
     """Say what it holds."""
-    with MemoryManager(file) as memory:
+    with MemoryManager(file, settings=NOTHING_KEPT) as memory:
         told = memory.status()
     return f"{told.sessions:,} sessions, {told.messages:,} messages"
 

@@ -1,5 +1,6 @@
 """What archiving saves and costs: each real conversation goes into the archive and comes back, byte
-for byte or not, and the bytes of the database are taken before and after (A-5).
+for byte or not, and the bytes of the database are taken before and after (A-5). And which levels
+sessions have at each age, by default and with nothing kept, and what they take on the disk then.
 
 And what search still finds: LoCoMo's questions, with every session beside its messages, then in the
 archive with a summary, then with what is known about it alone, then restored. A session counts as
@@ -8,9 +9,10 @@ found among the first five of both lists together, those of messages first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from statistics import mean
@@ -22,12 +24,16 @@ import apsw
 from compact import CompactConfig, MemoryManager, SQLiteManager
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
+from compact.text.digests import CompressionLevel
 from evals import memory_data
 from evals.ageing import SESSIONS as SESSIONS_OF_CODE
 from evals.ageing import conversations
 from evals.memory_data import Talk
 
 SESSIONS = 5
+MOST_CODING, DAYS = 60, (15, 60, 120, 400)
+NOTHING_KEPT = CompactConfig(retain_score=1.0)
+"""Settings by which no session is important."""
 AGES = {"archived": 120, "metadata": 400}
 """Level → days after the last message at which sessions have it."""
 _ROWS = """
@@ -57,16 +63,16 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class ByDefault:
-    """What becomes of the coding sessions by the default settings, a quarter after the last one."""
+class Aged:
+    """What becomes of sessions so many days after the last message of each."""
 
-    coding_sessions: int
-    kept_by_their_score: int
-    archived: int
-    bytes_before: int
-    """Of the database with its index."""
-    bytes_after: int
-    bytes_of_the_archive: int
+    sessions: str
+    settings: str
+    days: int
+    levels: dict[str, int]
+    """Level → sessions."""
+    disk: float
+    """Bytes of the database with its index and of the archive ÷ those before."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +87,11 @@ class Finding:
     """Of the database, swept."""
 
 
-def run(folder: Path, *, every: int = 1) -> tuple[Moved, ByDefault, list[Finding]]:
+def run(folder: Path, *, every: int = 1) -> tuple[Moved, list[Aged], list[Finding]]:
     """All of it; of the real conversations each n-th."""
     with TemporaryDirectory() as made:
         moved = _moved(folder, Path(made), every)
-    with TemporaryDirectory() as made:
-        aged = _by_default(folder, Path(made), every)
+    aged = list(_aged_by_age(folder, every))
     with TemporaryDirectory() as made:
         return moved, aged, list(_findings(folder, Path(made)))
 
@@ -116,26 +121,37 @@ def _moved(folder: Path, at: Path, every: int) -> Moved:
             return Moved(len(names), messages, same, faults, full, archived, swept(store), kept)
 
 
-def _by_default(folder: Path, at: Path, every: int) -> ByDefault:
+def _aged_by_age(folder: Path, every: int) -> Iterator[Aged]:
     names = {path.stem for pattern in SESSIONS_OF_CODE for path in folder.glob(pattern)}
-    with SQLiteManager(at / "chat.db", durability="normal") as store:
-        for place, (name, _, said) in enumerate(conversations(folder)):
-            if place % every == 0 and name in names:
-                _put(store, f"s{place}", said)
-        with MemoryManager(store, settings=CompactConfig()) as memory:
-            memory.catch_up()
-            sessions, before = memory.sessions(), swept(store)
-            last = max(each.updated_at for each in sessions)
-            rows = memory.age(last + timedelta(days=AGES["archived"])).rows
-            kept = memory.archived()
-            return ByDefault(
-                len(sessions),
-                sum(row.why.startswith("importance") for row in rows),
-                len(kept),
-                before,
-                swept(store),
-                sum(each.bytes for each in kept),
-            )
+    code = [said for name, _, said in conversations(folder) if name in names]
+    sources = {"coding": code[:MOST_CODING]}
+    for name, read in (("LoCoMo", memory_data.locomo), ("LongMemEval", memory_data.longmemeval)):
+        sources[name] = [said for talk in read(folder) for said in talk.sessions.values() if said]
+    for name, sessions in sources.items():
+        for settings, kept in (("default", CompactConfig()), ("nothing kept", NOTHING_KEPT)):
+            for days in DAYS:
+                yield _aged(name, sessions[::every], settings, kept, days)
+
+
+def _aged(
+    name: str, sessions: Sequence[Sequence[Message]], settings: str, kept: CompactConfig, days: int
+) -> Aged:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    with TemporaryDirectory() as made, SQLiteManager(Path(made) / "chat.db") as store:
+        for number, said in enumerate(sessions):
+            shift = now - max(message.timestamp for message in said)
+            times = ({"timestamp": message.timestamp + shift} for message in said)
+            moved = [m.model_copy(update=at) for m, at in zip(said, times, strict=True)]
+            _put(store, f"s{number}", moved)
+        memory = MemoryManager(store, settings=kept)
+        memory.catch_up()
+        before = swept(store)
+        for at in (10, days - 1, days):  # as if it ran now and then
+            rows = memory.age(now + timedelta(days=at)).rows
+        archive = sum(each.bytes for each in memory.archived())
+        store.pool.empty_log()
+        disk = (Path(store.path).stat().st_size + archive) / before
+        return Aged(name, settings, days, dict(Counter(row.due.value for row in rows)), disk)
 
 
 def _put(store: SQLiteManager, name: str, said: Sequence[Message]) -> int:
@@ -164,8 +180,9 @@ def swept(store: SQLiteManager) -> int:
 def _findings(folder: Path, at: Path) -> Iterator[Finding]:
     talks = list(memory_data.locomo(folder))
     with memory_data.stored(talks, str(at / "chat.db")) as store:
-        settings = CompactConfig(retain_score=1.0)
-        memories = {t.name: MemoryManager(store, scope=t.name, settings=settings) for t in talks}
+        memories = {
+            t.name: MemoryManager(store, scope=t.name, settings=NOTHING_KEPT) for t in talks
+        }
         yield _found(store, memories, talks, "full")
         ends = [end for talk in talks for end in _ends(talk)]
         for state, days in AGES.items():
@@ -200,12 +217,19 @@ def _found(
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def report(found: tuple[Moved, ByDefault, list[Finding]]) -> str:
+def report(found: tuple[Moved, list[Aged], list[Finding]]) -> str:
     """All of it as tables."""
     moved, aged, findings = found
     lines = ["| what | number |", "|---|---|"]
-    numbers = {**asdict(moved), **{f"{k}, by default": n for k, n in asdict(aged).items()}}
-    lines += [f"| {name.replace('_', ' ')} | {value:,} |" for name, value in numbers.items()]
+    lines += [f"| {name.replace('_', ' ')} | {value:,} |" for name, value in asdict(moved).items()]
+    levels = [level.value for level in CompressionLevel]
+    lines += ["", f"| sessions | settings | days | {' | '.join(levels)} | disk ÷ before |"]
+    lines += [f"|---|---|---|{'---|' * len(levels)}---|"]
+    for each in aged:
+        of = sum(each.levels.values())
+        shares = " | ".join(f"{each.levels.get(level, 0) / of:.0%}" for level in levels)
+        what = f"{of} {each.sessions} | {each.settings} | {each.days}"
+        lines.append(f"| {what} | {shares} | {each.disk:.2f} |")
     lines += [
         "",
         "| LoCoMo's sessions | all@5 | any@5 | bytes of the database |",
@@ -217,8 +241,8 @@ def report(found: tuple[Moved, ByDefault, list[Finding]]) -> str:
     return "\n".join(lines)
 
 
-def as_json(found: tuple[Moved, ByDefault, list[Finding]]) -> dict[str, Any]:
+def as_json(found: tuple[Moved, list[Aged], list[Finding]]) -> dict[str, Any]:
     """The same numbers."""
     moved, aged, findings = found
     each_state = [asdict(each) for each in findings]
-    return {"moved": asdict(moved), "by default": asdict(aged), "found": each_state}
+    return {"moved": asdict(moved), "aged": list(map(asdict, aged)), "found": each_state}

@@ -10,11 +10,15 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, settings
 
+from compact.memory import memory_manager
 from tests import sizes
 
 # The user's own state is left alone.
 STATE = TemporaryDirectory(prefix="compact-state-", ignore_cleanup_errors=True)
 os.environ["XDG_STATE_HOME"] = STATE.name
+
+# No test depends on when memory ages by itself.
+memory_manager.FIRST_RUN = 1e9
 
 settings.register_profile(
     "night",

@@ -129,9 +129,13 @@ class CompactConfig(CompactPolicy):
     age_archived_days: int = Field(default=364, ge=0)
     """Up to this age in days, a session has a digest. Older sessions keep only metadata."""
     retain_score: float = Field(default=0.5, ge=0, le=1)
-    """A session whose importance (0 to 1) is at least this is kept whole at any age."""
-    retain_days: int | None = Field(default=None, ge=0)
-    """For how many days an important session is kept whole; the default is for ever."""
+    """A session whose importance (0 to 1) is at least this is kept whole for longer."""
+    retain_days: int | None = Field(default=15, ge=0)
+    """For how many days an important session is kept whole. Its other levels come as much later.
+    None is for ever. A session that a person marked is always kept."""
+    age_automatically: bool = True
+    """Whether memory ages once a day in the background, while the chat program or a `MemoryManager`
+    is open; never where a model writes digests."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)

@@ -84,7 +84,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
         FileExistsError: the path exists, and `replaces` is off.
         OSError: the file could not be written. The old file is untouched.
     """
-    beside = path.with_name(f".compact-{secrets.token_hex(8)}.tmp")
+    beside = path.with_name(unfinished(path, secrets.token_hex(8)))
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as stream:
@@ -100,6 +100,11 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
     finally:
         beside.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def unfinished(path: Path, attempt: str = "*") -> str:
+    """The name of the file that `write_whole` renames; by default a pattern for what was killed."""
+    return f".compact-{path.name[-40:]}-{attempt}.tmp"
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from compact.cli.commands import chat as chats
 from compact.cli.errors import Stop
 from compact.cli.stores import StoreOptions
 from compact.errors import NotFound
+from compact.memory import memory_manager
 from compact.messages.sessions import CHAT_NOTE
+from compact.tui.app import ChatApp
+from tests.cli.test_cli_sessions import Terminal
 
 
 def test_without_its_package_it_says_how_to_get_it(run, monkeypatch):
@@ -78,6 +82,26 @@ def test_a_chat_with_any_model_is_exported(tmp_path, model, file):
         setup = chats.setup_of(catalog, "garden")
         assert setup.write("garden", str(tmp_path / file)).startswith("Wrote ")
     assert "berth 4" in (tmp_path / file).read_text()
+
+
+def test_memory_ages_while_the_program_is_open(tmp_path, monkeypatch):
+    heard, told = [], threading.Event()
+
+    def hear(_, event):
+        heard.append(event)
+        told.set()
+
+    monkeypatch.setattr(ChatApp, "hear", hear)
+    monkeypatch.setattr(ChatApp, "run", lambda _: told.wait(60))
+    monkeypatch.setattr(memory_manager, "FIRST_RUN", 0)
+    monkeypatch.setattr(sys, "stdin", Terminal(""))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with stores.opened(StoreOptions(store=str(tmp_path / "chat.db")), create=True) as catalog:
+        memory = stores.memory_of(catalog)
+        memory.add_message("old", "user", "The crane is mended.", timestamp="2020-05-01T09:00:00Z")
+        chats._run(catalog, None, last=False, light=False)
+        assert [(event.name, event.archived) for event in heard] == [("compact.memory_aged", 1)]
+        assert [each.session_id for each in memory.archived()] == ["old"]
 
 
 def test_a_session_is_named_by_its_beginning_or_begun(catalog):

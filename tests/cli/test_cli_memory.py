@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 
 from compact import MemoryManager, SQLiteManager
 from compact.cli import progress
+from compact.cli.main import main
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from tests.cli.conftest import refused
+from tests.cli.test_cli_sessions import Terminal
 from tests.store.archiving_sessions import rows_of
 
 
@@ -135,6 +138,33 @@ def test_ageing_writes_a_digest_once(run, harbour):
     assert (last["written"], last["archive"]) == (0, None)
 
 
+@pytest.mark.parametrize("answer", ["", "n\n", "y\n"])
+def test_on_a_terminal_a_plan_comes_first(run, harbour, monkeypatch, capsys, answer):
+    """By levels and bytes; what is not agreed to is not done."""
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert main(["memory", "age", "--now", "2099-01-01"]) == 0
+    asked = capsys.readouterr().err
+    plan = ("1 digest would be written; about", "bytes would go", "metadata", "Go on?")
+    assert [words for words in plan if words not in asked] == []
+    is_done = answer == "y\n"
+    assert status(run)["archived"] == is_done
+    assert ("nothing was changed" in asked) != is_done
+    assert main(["memory", "age", "--now", "2099-01-01", "--yes"]) == 0
+    assert main(["memory", "age", "--now", "2099-01-01"]) == 0, "nothing is due any more"
+    assert "Go on?" not in capsys.readouterr().err
+    assert status(run)["archived"] == 1
+
+
+def test_no_byte_freed_is_told_in_words(run, tmp_path):
+    given = ("--store", tmp_path / "chat.db")
+    with MemoryManager(tmp_path / "chat.db") as memory:
+        memory.add_message("short", "user", "The fern stands by the window.")
+    run("memory", "archive", "short", *given)
+    told = run("memory", "archive", "short", *given).out
+    assert "1 session archived, 0 bytes freed: too few for the file to shrink" in told
+
+
 def test_an_empty_memory_says_so(run, harbour):
     done = run("memory", "age", "--scope", "nobody")
     assert done.code == 0
@@ -173,7 +203,7 @@ def test_what_is_kept_whole_is_not_archived_with_the_others(run, old, monkeypatc
     monkeypatch.setenv("COMPACT_RETAIN_SCORE", "0.1")
     done = run("memory", "archive", "--store", old)
     assert "0 sessions archived" in done.out
-    assert "1 session kept whole whatever the age:" in done.err
+    assert "1 session left to memory age:" in done.err
     assert "old: importance 0." in done.err
     assert "1 session archived" in run("memory", "archive", "old", "--store", old).out
 

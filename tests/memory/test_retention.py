@@ -83,6 +83,10 @@ def test_thresholds_are_changed_in_a_new_policy() -> None:
     chore = talk("Does Berta repair the crane in May?", "And the roof?")
     assert other.should_retain_full(chore, 30)
     assert not other.should_retain_full(chore, 31)
+    found = policy.calculate_importance_score(chore)
+    ages = (30, 31, 123, 124)
+    assert [other.aged(found, age) for age in ages] == [7, 8, 31, 32], "all later by one factor"
+    assert [policy.aged(found, age) for age in ages] == [*ages]
     for wrong in ({"keep_score": 2}, {"keep_scores": 0.2}, {"fresh_days": -1}):
         with pytest.raises(InvalidArgument, match=next(iter(wrong))):
             policy.update_retention_policy(**wrong)

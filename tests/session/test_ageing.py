@@ -11,6 +11,7 @@ import pytest
 
 from compact import CompactConfig, CompressionEngine, MemoryManager
 from compact.errors import InvalidArgument, StoreFailed, Superseded
+from compact.memory import ageing as ageing_module
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
@@ -152,19 +153,76 @@ def test_what_is_important_keeps_every_word(store: SQLiteManager, memory: Memory
     assert memory.digest("later") is None
 
 
-def test_what_is_worth_it_keeps_every_word_and_is_read_once(
+def test_what_is_worth_it_keeps_every_word_for_longer_and_is_read_once(
     store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(store, "worth", days=500)
+    put(store, "worth", days=15)
     memory = MemoryManager(store, settings=CompactConfig(retain_score=0.2))
     first = memory.age(DAY).rows[0]
     assert (first.due, first.action) == (FULL, "none")
     assert "importance 0." in first.why
     assert memory.digest("worth") is None, "there is none to be shown"
-    monkeypatch.setattr(MemoryAgeing, "importance", None)
+    monkeypatch.setattr(ageing_module, "importance_of", None)
     assert memory.age(DAY).rows[0] == first
     strict = MemoryManager(store, settings=ALL_AGE)
-    assert strict.age(DAY).rows[0].action == "write, archive", "another threshold, the same score"
+    assert strict.age(DAY).rows[0].action == "write", "another threshold, the same score"
+
+
+@pytest.mark.parametrize(
+    ("days", "level"), [(16, KEY_POINTS), (61, KEY_POINTS), (62, SUMMARY), (400, ARCHIVED)]
+)
+def test_each_level_of_what_is_important_comes_later_by_the_same_factor(
+    store: SQLiteManager, days: int, level: CompressionLevel
+) -> None:
+    put(store, "worth", days=days)
+    memory = MemoryManager(store, settings=CompactConfig(retain_score=0.2))
+    row = memory.age(DAY).rows[0]
+    assert (row.due, row.age_days) == (level, days)
+    assert "as if it were" in row.why
+
+
+def test_nothing_but_a_mark_keeps_a_session_for_ever_by_default(store: SQLiteManager) -> None:
+    put(store, "marked", days=3_000, important=True)
+    put(store, "other", days=3_000)
+    at_most = CompactConfig(retain_score=0)
+    rows = by_id(MemoryManager(store, settings=at_most).age(DAY))
+    assert {name: row.due for name, row in rows.items()} == {"marked": FULL, "other": METADATA}
+    for_ever = CompactConfig(retain_score=0, retain_days=None)
+    assert by_id(MemoryManager(store, settings=for_ever).age(DAY))["other"].due is FULL
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [datetime(1970, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC), DAY - timedelta(days=500)],
+)
+def test_a_strange_time_of_the_last_message_makes_no_fresh_session_old(
+    store: SQLiteManager, memory: MemoryManager, strange: datetime
+) -> None:
+    put(store, "fresh", days=3)
+    store.append("fresh.b", [Entry(Message(role="user", content="And?", timestamp=strange))])
+    assert memory.age(DAY).rows[0].age_days == 3
+
+
+def test_a_time_that_is_still_to_come_keeps_no_session_young(
+    store: SQLiteManager, memory: MemoryManager
+) -> None:
+    put(store, "old", days=100)
+    to_come = Message(role="user", content="And?", timestamp=DAY + timedelta(days=900))
+    store.append("old.b", [Entry(to_come)])
+    store.describe("old", title=None, metadata={"restored_at": "2999-01-01T00:00:00+00:00"})
+    assert memory.age(DAY).rows[0].age_days == 100
+
+
+def test_a_session_without_any_time_is_as_old_as_its_making(
+    store: SQLiteManager, memory: MemoryManager
+) -> None:
+    zero = datetime(1970, 1, 1, tzinfo=UTC)
+    for name, made in (("a", DAY - timedelta(days=9)), ("b", zero)):
+        branch = Branch(id=name, session_id=name)
+        store.session(name, create=Session(id=name, created_at=made, branch=branch))
+        store.append(name, [Entry(Message(role="user", content="And?", timestamp=zero))])
+    rows = by_id(memory.age(DAY))
+    assert {name: row.age_days for name, row in rows.items()} == {"a": 9, "b": 0}
 
 
 def test_who_goes_on_with_a_session_has_every_word_again(

@@ -1,21 +1,25 @@
 """Ageing that moves originals into the archive, and what is left to be found of them (A-2, A-5)."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compact import CompactConfig, MemoryManager
 from compact.errors import StoreFailed
+from compact.memory import memory_manager
+from compact.messages import clock_and_ids
+from compact.messages.events import Event, MemoryAged
 from compact.messages.messages import Message
-from compact.messages.sessions import Entry
+from compact.messages.sessions import Branch, Entry, Session
 from compact.store.archives import folder
 from compact.store.sqlite.store import SQLiteManager
 from compact.text.archived import ArchiveReport
 from compact.text.digests import AgeingReport, CompressionLevel
-from tests.session.test_ageing import ALL_AGE, DAY, by_id, put
+from tests.session.test_ageing import ALL_AGE, DAY, HARBOUR, by_id, put
 
 ARCHIVED, METADATA, SUMMARY = (
     CompressionLevel.ARCHIVED,
@@ -226,6 +230,147 @@ def test_the_schedule_archives_too(memory: MemoryManager) -> None:
     assert [each.session_id for each in moved(schedule.last).archived] == ["spring"]
 
 
+# --- a conversation that goes on ------------------------------------------------------------------
+
+
+def endless(store: SQLiteManager, *, days: int = 60, **metadata: Any) -> list[bytes]:
+    """A conversation that has a message each hour of so many days until `DAY`; its hash chain."""
+    branch = Branch(id="endless.b", session_id="endless")
+    store.session("endless", create=Session(id="endless", metadata=metadata, branch=branch))
+    hours = (DAY - timedelta(hours=n) for n in reversed(range(24 * days)))
+    store.append("endless.b", [entry_at(at, f"{at:%d %B %H}: {HARBOUR[7].text}") for at in hours])
+    return [store.chain("endless.b", n) for n in range(24 * days)]
+
+
+def live(store: SQLiteManager) -> list[int]:
+    """The positions of the messages that still have their text."""
+    sql = "SELECT m.key & 0xffffffff FROM messages m JOIN branches b ON b.key = m.key >> 32"
+    return [x[0] for x in store.db.execute(f"{sql} WHERE b.id = 'endless.b' AND payload <> x''")]
+
+
+def test_older_parts_of_a_conversation_that_goes_on_are_packed(
+    memory: MemoryManager, store: SQLiteManager
+) -> None:
+    links = endless(store)
+    before, size = said(memory, "endless"), store.stored_texts("endless", 0, 0)[0]
+    row = by_id(memory.age(DAY))["endless"]
+    assert (row.due.value, row.age_days, row.action) == ("full", 0, "none"), "it is in use"
+    assert live(store) == list(range(52 * 24 - 1, 60 * 24)), "those of eight days"
+    assert store.stored_texts("endless", 0, 0)[0] < size / 2
+    assert said(memory, "endless") == before
+    assert [store.chain("endless.b", n) for n in range(len(links))] == links
+    assert memory.search("03 January").hits[0].text.startswith("03 January")
+    assert store.integrity_check() == []
+    file = store.db.execute("SELECT * FROM archived").get
+    store.append("endless.b", [entry_at(DAY + timedelta(hours=1), "It goes on.")])
+    memory.age(DAY + timedelta(hours=2))
+    assert store.db.execute("SELECT * FROM archived").get == file, "it is not worth it yet"
+    memory.age(DAY + timedelta(days=5))
+    assert len(live(store)) == 3 * 24 + 2
+    memory.age(DAY + timedelta(days=100))
+    assert "endless" in {each.session_id for each in memory.archived()}
+    assert said(memory, "endless") == [*before, "It goes on."]
+    assert store.integrity_check() == []
+
+
+@pytest.mark.parametrize("metadata", [{"important": True}, {"restored_at": DAY.isoformat()}])
+def test_what_a_person_wants_whole_is_not_packed(
+    memory: MemoryManager, store: SQLiteManager, metadata: dict[str, Any]
+) -> None:
+    endless(store, days=20, **metadata)
+    memory.age(DAY)
+    assert len(live(store)) == 20 * 24
+
+
+def test_a_conversation_of_a_strange_order_is_not_packed_in_vain(
+    memory: MemoryManager, store: SQLiteManager
+) -> None:
+    branch = Branch(id="endless.b", session_id="endless")
+    store.session("endless", create=Session(id="endless", branch=branch))
+    at = [DAY, *(DAY - timedelta(days=20 + n) for n in range(9))]
+    store.append("endless.b", [entry_at(each, "It goes on.") for each in at])
+    memory.age(DAY)
+    assert len(live(store)) == 10
+    files = "SELECT count(*) FROM archived a JOIN sessions s ON s.key = a.session WHERE s.id = ?"
+    assert store.db.execute(files, ("endless",)).get == 0
+
+
+# --- by itself ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_manager, "FIRST_RUN", 0)
+    monkeypatch.setattr(clock_and_ids, "now", lambda: DAY)
+
+
+class Heard(list[Event]):
+    """An exporter that keeps the events."""
+
+    def export(self, events: Sequence[Event]) -> None:
+        self += events
+
+    def close(self) -> None: ...
+
+
+def opened_until_it_ran(path: str, **settings: Any) -> list[Event]:
+    """What is told while a memory is open and looks once whether ageing is due."""
+    heard = Heard()
+    with MemoryManager(
+        path, settings=CompactConfig(adapters={"exporter": heard}, **settings)
+    ) as memory:
+        for schedule in memory._schedules:
+            assert schedule.wait(1, 60)
+            assert schedule.error is None
+    return heard
+
+
+def test_an_open_memory_ages_by_itself_once_a_day_and_says_so(
+    store: SQLiteManager, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = opened_until_it_ran(store.path, retain_score=1.0)
+    assert [each.as_dict() | {"at": None} for each in told] == [
+        MemoryAged(digests=2, archived=1, failed=0).as_dict() | {"at": None}
+    ]
+    assert set(store.digest_notes(None)) == {"week", "spring"}
+    put(store, "more", days=8)
+    assert opened_until_it_ran(store.path, retain_score=1.0) == []
+    assert "more" not in store.digest_notes(None), "a day is not over"
+    monkeypatch.setattr(clock_and_ids, "now", lambda: DAY + timedelta(days=1))
+    assert len(opened_until_it_ran(store.path, retain_score=1.0)) == 1
+    assert "more" in store.digest_notes(None)
+
+
+def test_nothing_ages_by_itself_where_that_is_not_asked_for(
+    store: SQLiteManager, soon: None
+) -> None:
+    assert opened_until_it_ran(store.path, retain_score=1.0, age_automatically=False) == []
+    assert opened_until_it_ran(store.path, retain_score=1.0, summarizer="ollama:qwen3") == []
+    with MemoryManager(store, settings=ALL_AGE) as memory:
+        assert memory._schedules == [], "the store is another program's"
+    with MemoryManager() as memory:
+        assert memory._schedules == []
+    memory = MemoryManager(store.path, settings=ALL_AGE)
+    assert memory._schedules == [], "a plain call"
+    memory.close()
+    assert store.digest_notes(None) == {}
+
+
+def test_a_run_that_was_stopped_goes_on_at_the_next_opening(store: SQLiteManager) -> None:
+    put(store, "summer", days=95)
+    ageing = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
+
+    def is_archiving() -> bool:
+        return len(store.digest_notes(None)) == 3 and bool(store.moved_sessions())
+
+    assert not ageing.age_once_a_day(is_archiving).complete
+    assert list(store.moved_sessions().values()) == [False], "one was packed, none was archived"
+    report = ageing.age_once_a_day()
+    assert (report.complete, len(moved(report).archived)) == (True, 2)
+    assert not ageing.age_once_a_day().complete, "it is done for the day"
+    assert store.integrity_check() == []
+
+
 # --- by hand --------------------------------------------------------------------------------------
 
 
@@ -240,6 +385,12 @@ def test_archiving_many_leaves_what_is_kept_whole_and_says_so(store: SQLiteManag
     named = memory.archive(["spring"])
     assert ([each.session_id for each in named.archived], named.kept) == (["spring"], {})
     assert [each.session_id for each in memory.archive(older_than_days=0).archived] == []
+
+
+def test_a_strange_time_archives_no_fresh_session_by_hand(memory: MemoryManager) -> None:
+    memory.store.append("week.b", [entry_at(DAY - timedelta(days=500), "And now?")])
+    report = memory.archives.archive_conversations(now=DAY)
+    assert [each.session_id for each in report.archived] == ["spring"]
 
 
 def test_days_that_are_asked_for_hold_for_what_is_fresh_by_the_settings(

@@ -65,6 +65,12 @@ def test_texts_that_came_later_are_read(store: SQLiteManager) -> None:
     assert hit.before == ()
 
 
+def test_a_message_can_be_added(store: SQLiteManager) -> None:
+    memory = MemoryManager(store)
+    memory.add_message(AWAY, "user", "The lighthouse answers.")
+    assert memory.search("lighthouse").hits[0].text == "The lighthouse answers."
+
+
 def test_automatic_recall_quotes_what_can_be_read(store: SQLiteManager) -> None:
     with ContextManager(window=8_192, store=store, session_id="new", memory=True) as ctx:
         ctx.add_message(role="user", content="Which of my pilots leave berth 7 and berth 8?")

@@ -225,7 +225,7 @@ def test_a_timeline_tells_what_was_said_on_which_day(store: SQLiteManager) -> No
 
 
 def test_a_question_about_oneself_prefers_what_the_user_said(store: SQLiteManager) -> None:
-    said = "The kettle by the window is old and blue."
+    said = "The old kettle is blue."
     put(store, "tea", said, "Noted.", "And old.", "The kettle is blue.")
     put(store, "other", "A kettle stood in a shop window, and it was rather small, and grey.")
     memory = MemoryManager(store)

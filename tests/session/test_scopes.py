@@ -79,6 +79,7 @@ REFUSED: dict[type, dict[str, Try]] = {
 LISTING: dict[type, dict[str, Try]] = {
     MemoryManager: {
         "age": lambda memory: memory.age(LATER),
+        "age_daily": lambda memory: memory.age_daily(),
         "archived": lambda memory: memory.archived(),
         "run_schedule": lambda memory: memory.run_schedule(9).stop(),
         "search": lambda memory: [

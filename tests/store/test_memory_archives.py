@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -565,6 +566,50 @@ def test_what_a_killed_attempt_left_is_taken_or_written_again(
         assert store.integrity_check() == []
         store.restore_session("a")
         assert rows_of(store, "a") == before
+
+
+@pytest.mark.parametrize("then", ["forgotten", "archived and forgotten", "opened again"])
+def test_what_was_half_written_is_removed_with_its_session_or_at_the_next_opening(
+    tmp_path: Path, home: Path, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: dict[Path, bytes] = {}
+
+    def killed(beside: Path, _: Path) -> None:
+        left[beside] = beside.read_bytes()
+        raise ZeroDivisionError
+
+    with made(tmp_path / "chat.db", "a") as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "link", killed)
+            with pytest.raises(ZeroDivisionError):
+                store.archive_sessions(["a"], folder=home, now=NOW)
+        for path, data in left.items():
+            path.write_bytes(data)
+        assert len(left) == 1
+        if then.startswith("archived"):
+            archive(store, home, "a")
+        if then.endswith("forgotten"):
+            store.forget_session("a")
+    with SQLiteManager(tmp_path / "chat.db"):
+        assert [path for path in home.rglob("*") if path.is_file()] == []
+
+
+def test_a_file_that_was_taken_for_abandoned_while_it_is_written_is_written_again(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, tries = os.link, list[Path]()
+
+    def meanwhile(beside: Path, path: Path) -> None:
+        tries.append(path)
+        if len(tries) == 1:
+            places.FolderBlobs(path.parent).delete(path.name)
+        link(beside, path)
+
+    with made(tmp_path / "chat.db", "a") as store:
+        monkeypatch.setattr(os, "link", meanwhile)
+        archive(store, home, "a")
+        assert len(tries) == 2
+        assert files(home) == [tries[0]]
 
 
 def test_a_repaired_store_still_has_its_archives(tmp_path: Path, home: Path) -> None:

@@ -10,6 +10,7 @@ from compact.messages.events import (
     ErrorRaised,
     Event,
     EventsDropped,
+    MemoryAged,
     ModelAskedAgain,
     ModelReplaced,
     RedactionOff,
@@ -33,6 +34,7 @@ TOLD: dict[str, Event] = {
     "The summarizer failed 3 times in a row; until 09:05 UTC summaries are extracted without it": (
         BreakerOpened(failures=3, until=datetime(2026, 5, 1, 9, 5, tzinfo=UTC))
     ),
+    "Memory has aged: 2 digests written, 1 archived": MemoryAged(digests=2, archived=1, failed=0),
     "The model takes 2,048 tokens, not 8,192; prompts are kept within that": WindowCapped(
         asked=8_192, size=2_048
     ),

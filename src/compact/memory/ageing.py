@@ -27,7 +27,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import MARKED, Importance, RetentionPolicy, active_at, days_between
+from compact.memory.retention import Importance, RetentionPolicy, days_unused, sensible
 from compact.messages import clock_and_ids
 from compact.messages.memory_protocols import DigestStore, Leases
 from compact.messages.protocols import SessionStore
@@ -51,12 +51,8 @@ class AgedStore(SessionStore, DigestStore, Leases, Protocol):
     """A session store that keeps digests."""
 
 
-class _Unreadable(Exception):
-    """The messages of a session cannot be read now, for example because its archive is missing."""
-
-
-class _LeaseLost(Exception):
-    """Another process does the work now."""
+class _Ended(Exception):
+    """The run ends before its work is done: it was stopped, or another process does the work."""
 
 
 def ageing_of(
@@ -74,9 +70,8 @@ def ageing_of(
     """
     if not hasattr(store, "keep_digest"):
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
-    aged = cast("AgedStore", store)
-    engine = CompressionEngine(store, settings=settings)
-    ageing = MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
+    engine, clock = CompressionEngine(store, settings=settings), clock or clock_and_ids.now
+    ageing = MemoryAgeing(cast("AgedStore", store), scope, engine, retention_of(settings), clock)
     return replace(ageing, archives=archives)
 
 
@@ -92,7 +87,9 @@ class Due:
     """The level that fits the session's age."""
     chain: bytes
     fingerprint: str
-    is_archived: bool = False
+    bytes: int
+    """Of its texts in the store."""
+    is_archived: bool
     score: float | None = None
     why: str = ""
 
@@ -110,12 +107,16 @@ class Due:
         return self.before.level if self.before else CompressionLevel.FULL
 
     @property
+    def is_known(self) -> bool:
+        """Whether the session's stored digest is of its messages, and of these settings."""
+        return self.before is not None and self.before.fingerprint == self.fingerprint
+
+    @property
     def is_done(self) -> bool:
         """Whether the session's stored digest is up to date."""
         if self.form is CompressionLevel.FULL and self.score is None:
             return self.before is None
-        same = self.before is not None and self.before.fingerprint == self.fingerprint
-        return same and self.now is self.form
+        return self.is_known and self.now is self.form
 
     @property
     def step(self) -> Literal["none", "write", "drop"]:
@@ -176,7 +177,15 @@ class MemoryAgeing:
         packed = self.archives.moved()
         aged = [x for x in rows if x.due is not CompressionLevel.FULL]
         due = [x.session_id for x in aged if not x.due.is_archived and x.session_id not in packed]
-        self.archives.pack(due, now=now)
+
+        def told(names: Sequence[str]) -> Iterator[str]:
+            for done, name in enumerate(names):
+                tell(done, len(names))
+                yield name
+
+        self.archives.pack(told(due), now=now)
+        going = [x.session_id for x in rows if x.due is CompressionLevel.FULL and not x.why]
+        self.archives.pack(told(going), now=now, older_than=self.engine.ages.full)
         due = [each.session_id for each in rows if each.is_to_archive]
         if not due:
             return None
@@ -189,11 +198,13 @@ class MemoryAgeing:
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Age on a schedule. If there are several processes, only the one that holds the lease does
-        the work. The lease is always released. Stop between sessions if `stops` returns True.
+        the work. The lease is always released. End between sessions if `stops` returns True.
         """
         lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
 
         def tell(done: int, of: int) -> None:
+            if stops():
+                raise _Ended
             self._renew(lease)
             if progress is not None:
                 progress(done, of)
@@ -203,25 +214,28 @@ class MemoryAgeing:
             every = self.store.sessions(scope=self.scope)
             for row in self._rows(every, self.clock(), lease=lease):
                 rows.append(row)
-                if stops():
-                    return AgeingReport(rows=tuple(rows), complete=False)
                 tell(len(rows), len(every))
             moved = self._moved(rows, self.clock(), tell)
-        except _LeaseLost:
+        except _Ended:
             return AgeingReport(rows=tuple(rows), complete=False)
         finally:
             self.store.release_lease(lease)
         return AgeingReport(rows=tuple(rows), archive=moved)
 
+    def age_once_a_day(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
+        """`age_in_turn`, unless a lease says that this was done within a day: then incomplete."""
+        day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
+        if not self.store.hold_lease(day, now=now, until=now + timedelta(days=1)):
+            return AgeingReport(complete=False)
+        report = self.age_in_turn(stops)
+        if not report.complete:
+            self.store.release_lease(day)
+        return report
+
     def _renew(self, lease: Lease) -> None:
         now = self.clock()
         if not self.store.hold_lease(lease, now=now, until=now + self.lease):
-            raise _LeaseLost
-
-    def digest(self, session: Session) -> CompressedConversation | None:
-        """Return the session's digest, or None if every word is kept."""
-        digest = self.store.digest(session.id)
-        return None if digest is None or digest.level is CompressionLevel.FULL else digest
+            raise _Ended
 
     # --- session by session -----------------------------------------------------------------------
 
@@ -237,64 +251,51 @@ class MemoryAgeing:
         notes = self.store.digest_notes(self.scope)
         moved = self.archives.moved() if self.archives else {}
         for session in every:
+            note = notes.get(session.id)
             try:
-                is_archived = moved.get(session.id, False)
-                due, digest, row = self._read(
-                    session, notes.get(session.id), now, is_archived, dry_run=dry_run
-                )
-                if not dry_run and not due.is_done:
-                    name, chain = session.id, due.chain
-                    self.store.keep_digest(name, digest, chain=chain, lease=lease)
-            except (Superseded, NotFound, _Unreadable) as error:
+                due = self._due(session, note, now, moved.get(session.id, False))
+                digest = None if dry_run or due.is_done else self._written(due)
+                row = self._row(due, digest)
+            except (NotFound, StoreFailed) as error:  # its archive may be out of reach
+                yield self._skipped(session, note, now, error)
+                continue
+            try:
+                if not (dry_run or due.is_done):
+                    self.store.keep_digest(session.id, digest, chain=due.chain, lease=lease)
+            except (Superseded, NotFound) as error:
                 if lease is not None:
                     self._renew(lease)
-                row = self._skipped(session, notes.get(session.id), now, str(error))
+                row = self._skipped(session, note, now, error)
             yield row
-
-    def _read(
-        self,
-        session: Session,
-        before: DigestNote | None,
-        now: datetime,
-        is_archived: bool,
-        *,
-        dry_run: bool,
-    ) -> tuple[Due, CompressedConversation | None, AgeingRow]:
-        """Return what is due for a session, the digest to store, if any, and the report's row."""
-        try:
-            due = self._due(session, before, now, is_archived)
-            digest = None if dry_run or due.is_done else self._written(due)
-            return due, digest, self._row(due, digest)
-        except StoreFailed as error:
-            raise _Unreadable(str(error)) from error
-
-    def importance(self, session: Session) -> Importance:
-        """Return the session's importance. Read its messages in pages."""
-        return importance_of(original_of(self.store, session), session, self.retention)
 
     def _due(
         self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
     ) -> Due:
-        age = days_between(active_at(session), now)
+        size, latest = self.store.stored_texts(session.id, *sensible(now))
+        age = days_unused(session, now, latest)
         level = self.engine.get_compression_level(age)
-        if is_archived and not level.is_archived:
-            level = CompressionLevel.ARCHIVED  # archived by hand: only a person restores it
         chain = self.store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self.engine, chain)
         original, days = original_of(self.store, session), max(0, int(age))
-        due = Due(session, original, days, before, level, chain, fingerprint, is_archived)
-        full = CompressionLevel.FULL
-        if level is full or is_archived:
-            return due
-        if session.metadata.get("important"):
-            return replace(due, level=full, why=MARKED)
-        is_known = before is not None and before.fingerprint == fingerprint
-        score = before.score if before is not None and is_known else None
-        if score is None:
-            score = importance_of(original, session, self.retention).score
-        if why := self.retention.reason(Importance(score=score), age):
-            return replace(due, level=full, score=score, why=why)
-        return replace(due, score=score)
+        due = Due(session, original, days, before, level, chain, fingerprint, size, is_archived)
+        if level is not CompressionLevel.FULL:
+            due = self._slowed(due)
+        if is_archived and not due.level.is_archived:  # by hand: only a person restores it
+            due = replace(due, level=CompressionLevel.ARCHIVED)
+        return due
+
+    def _slowed(self, due: Due) -> Due:
+        """A session that is no longer fresh, with the level that fits its importance too."""
+        marked = bool(due.session.metadata.get("important"))
+        score = due.before.score if due.before and due.is_known and not marked else None
+        if score is None and not (marked or due.is_archived):  # an archive is not read for it
+            score = importance_of(due.original, due.session, self.retention).score
+        importance = Importance(score=score or 0, marked=marked)
+        why, aged = self.retention.reason(importance), self.retention.aged(importance, due.days)
+        level = self.engine.get_compression_level(aged)
+        if 0 < aged < due.days:
+            why += f": as if it were {aged} days old"
+        return replace(due, level=level, score=score, why=why)
 
     def _written(self, due: Due) -> CompressedConversation | None:
         """Return the digest to store for the session. None if its digest is to be removed."""
@@ -319,7 +320,7 @@ class MemoryAgeing:
             now=due.now,
             due=due.level,
             action=due.action,
-            bytes_originals=self.store.stored_bytes(due.session.id),
+            bytes_originals=due.bytes,
             why=due.why,
         )
         if due.form is CompressionLevel.FULL:
@@ -329,9 +330,8 @@ class MemoryAgeing:
         elif due.before is not None and due.is_done:
             sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
         else:  # a dry run estimates
-            before = due.before
-            is_known = before is not None and before.fingerprint == due.fingerprint
-            tokens = before.original_tokens if before is not None and is_known else 0
+            before = due.before if due.is_known else None
+            tokens = before.original_tokens if before else 0
             tokens = tokens or self.engine.tokens_of(due.original.messages)
             ratio = RATIOS.get(due.form, 0.0)
             sizes = tokens, int(tokens * ratio), int(row.bytes_originals * ratio)
@@ -339,18 +339,17 @@ class MemoryAgeing:
         return row.model_copy(update=dict(zip(names, sizes, strict=True)))
 
     def _skipped(
-        self, session: Session, before: DigestNote | None, now: datetime, why: str
+        self, session: Session, before: DigestNote | None, now: datetime, error: Exception
     ) -> AgeingRow:
-        age = days_between(active_at(session), now)
-        level = self.engine.get_compression_level(age)
+        level = before.level if before else CompressionLevel.FULL
         return AgeingRow(
             session_id=session.id,
             title=session.title,
-            age_days=max(0, int(age)),
-            now=before.level if before else CompressionLevel.FULL,
+            age_days=max(0, int(days_unused(session, now))),
+            now=level,
             due=level,
             action="none",
-            why=f"left as it is: {why}",
+            why=f"left as it is: {error}",
         )
 
 
@@ -361,14 +360,17 @@ T = TypeVar("T")
 
 
 class Schedule(Generic[T]):
-    """Runs work in a thread at once, and again `every` seconds after each run ends, until `stop` is
-    called. If the work raises, `error` keeps the exception, and the next run comes as planned.
+    """Runs work in a thread after `delay` seconds, and again `every` seconds after each run ends,
+    until `stop` is called. If the work raises, `error` keeps the exception, and the next run comes
+    as planned.
 
     In a forked child process, the schedule does not run.
     """
 
-    def __init__(self, work: Callable[[Callable[[], bool]], T], *, every: float) -> None:
-        self._work, self._every = work, every
+    def __init__(
+        self, work: Callable[[Callable[[], bool]], T], *, every: float, delay: float = 0
+    ) -> None:
+        self._work, self._every, self._delay = work, every, delay
         self._stops, self._ran = Event(), Condition()
         self.runs = 0
         self.last: T | None = None
@@ -403,6 +405,7 @@ class Schedule(Generic[T]):
         self.stop()
 
     def _run(self) -> None:
+        self._stops.wait(min(self._delay, TIMEOUT_MAX))
         while not self._stops.is_set():
             try:
                 self.last, self.error = self._work(self._stops.is_set), None

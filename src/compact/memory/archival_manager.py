@@ -12,7 +12,7 @@ read from the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import DAY, MARKED, RESTORED, active_at, days_between
+from compact.memory.retention import DAY, MARKED, RESTORED, days_unused, sensible
 from compact.memory.searching import Ranked, ranked
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
@@ -124,8 +124,9 @@ class ArchivalManager:
         progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
         """Move the texts of conversations into files: those named in `ids`, else all without a
-        new message for `older_than_days`. Without `ids`, important conversations are kept whole,
-        and the report says why. A conversation without a digest gets one first.
+        new message for `older_than_days`. Without `ids`, important conversations stay, until
+        `MemoryManager.age` finds them old enough, and the report says why. A conversation without a
+        digest gets one first.
 
         Texts are removed only after the file is written, synced, read back and compared. If
         archiving a conversation fails, nothing is removed. You may repeat the call at any time,
@@ -141,13 +142,12 @@ class ArchivalManager:
         moved = self.moved()
         archived = {name for name, is_archived in moved.items() if is_archived}
         if ids is None:
-            before = instant(at) - older_than_days * DAY
             wanted = [
                 each
                 for each in self._store.sessions(scope=self._scope)
                 if each.id not in archived
                 and each.branch.messages
-                and instant(active_at(each)) < before
+                and self._days(each, at) > older_than_days
             ]
         else:
             wanted = [self._session(each) for each in dict.fromkeys(ids)]
@@ -156,7 +156,7 @@ class ArchivalManager:
             for done, each in enumerate(wanted):
                 tell(done, len(wanted))
                 try:
-                    if ids is None and (why := self._reason(each, at)):
+                    if ids is None and (why := self._reason(each)):
                         kept[each.id] = why
                         continue
                     if each.id not in archived:
@@ -171,13 +171,18 @@ class ArchivalManager:
         )
         return report.model_copy(update={"kept": kept, "failed": {**failed, **report.failed}})
 
-    def _reason(self, session: Session, now: datetime) -> str:
-        """Return why a session is kept whole at any age. Empty if it is not."""
+    def _days(self, session: Session, now: datetime) -> float:
+        texts = cast("DigestStore", self._store).stored_texts(session.id, *sensible(now))
+        return days_unused(session, now, texts[1])
+
+    def _reason(self, session: Session) -> str:
+        """Return why a session is left to age by itself. Empty if it is not."""
         if session.metadata.get("important"):
             return MARKED
         retention = retention_of(self._settings)
-        importance = importance_of(original_of(self._store, session), session, retention)
-        return retention.reason(importance, days_between(active_at(session), now))
+        return retention.reason(
+            importance_of(original_of(self._store, session), session, retention)
+        )
 
     def _digest(self, session: Session) -> None:
         """Write the session's digest, if none is up to date."""
@@ -247,13 +252,20 @@ class ArchivalManager:
         """
         return self._archive.moved_sessions(scope=self._scope)
 
-    def pack(self, ids: Sequence[str], *, now: datetime) -> None:
-        """Pack the texts of conversations in the database. One that fails stays as it is.
+    def pack(self, ids: Iterable[str], *, now: datetime, older_than: int | None = None) -> None:
+        """Pack the texts of conversations in the database. One that fails stays as it is. With
+        `older_than`, only messages that are older than so many days are packed, and none of a
+        conversation that a person marked or restored.
 
         Raises:
             NotFound: the scope has no conversation with one of the ids.
         """
-        self._archive.pack_sessions([self._session(each).id for each in ids], now=now)
+        wanted, before = (self._session(each) for each in ids), None
+        if older_than is not None:
+            before = instant(now) - (older_than + 1) * DAY
+            about = ("important", RESTORED)
+            wanted = (x for x in wanted if not any(x.metadata.get(name) for name in about))
+        self._archive.pack_sessions((each.id for each in wanted), now=now, before=before)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
         """Return which archive files are missing, changed or unreadable. Change nothing. `progress`

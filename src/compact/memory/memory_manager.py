@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.memory.archival_manager import DAYS, ArchivalManager, forget
 from compact.memory.backup import make_backup, restore_backup
+from compact.memory.compression_engine import importance_of, original_of, retention_of
 from compact.memory.retention import Importance
 from compact.memory.searching import (
     Ranked,
@@ -36,6 +38,7 @@ from compact.memory.searching import (
 from compact.messages import clock_and_ids
 from compact.messages.calls import got, known_options, named, no_text, of_field
 from compact.messages.codec import instant
+from compact.messages.events import Event, MemoryAged
 from compact.messages.given import Given, fields_given
 from compact.messages.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
 from compact.messages.messages import Message, Role
@@ -85,6 +88,11 @@ class MemoryStatus(BaseModel, frozen=True, defer_build=True):
     """Why the embedder failed. None if it did not fail."""
 
 
+CLOSE_SECONDS = 2.0
+"""How long closing waits for a run of a schedule."""
+FIRST_RUN, LOOK_AGAIN = 2.0, 3600.0
+"""Seconds until memory ages by itself after the opening, so that a short program and its first
+search are not slowed; and from then on until it looks again whether a day is over."""
 PAGE = 10
 """How many messages, and how many sessions, a search returns by default."""
 
@@ -169,13 +177,17 @@ class MemoryManager:
         return self._scope
 
     def close(self) -> None:
-        """Stop the schedules, and close the file if this object opened it."""
+        """Stop the schedules, for which this waits a few seconds at most. Then close the file, if
+        this object opened it.
+        """
         while self._schedules:
-            self._schedules.pop().stop()
+            self._schedules.pop().stop(CLOSE_SECONDS)
         if self._owns_store:
             self._store.close()
 
     def __enter__(self) -> Self:
+        if self._owns_store:
+            self.age_daily()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -510,10 +522,10 @@ class MemoryManager:
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Give each session of the scope the digest that fits its age, and archive the originals of
-        the oldest sessions. Other originals, and important sessions, stay whole. Return a report
-        with a row for each session. One that cannot be read is left as it is, and its row says
-        why. A dry run only reports. `progress` is called with the number of sessions done so far
-        and the number of all.
+        the oldest sessions. Important sessions age slower, and marked ones stay whole. Return a
+        report with a row for each session. One that cannot be read is left as it is, and its row
+        says why. A dry run only reports. `progress` is called with the number of sessions done so
+        far and the number of all.
 
         Raises:
             BlockingCallInLoop: a model writes the digests, and this thread runs an event loop.
@@ -541,13 +553,40 @@ class MemoryManager:
         self._schedules.append(Schedule(work, every=every))
         return self._schedules[-1]
 
+    def age_daily(self, on_event: Callable[[Event], None] | None = None) -> None:
+        """Age in the background while this object is open, once a day among all programs that use
+        the file. The event `MemoryAged` says what was done, to `on_event` and to the settings'
+        exporters. `with MemoryManager(file)` calls this.
+
+        It does nothing for a memory without a file, with the setting `age_automatically` off, or
+        where a model would write the digests: call `age` then.
+        """
+
+        def work(stops: Callable[[], bool]) -> AgeingReport:
+            ageing = self._ageing()
+            if ageing.engine.waits:
+                return AgeingReport(complete=False)
+            report = ageing.age_once_a_day(stops)
+            moved = report.archive or ArchiveReport()
+            done = len(moved.archived), len(moved.failed)
+            if report.written or any(done):
+                with closing(wiring.event_bus(self._settings)) as bus:
+                    bus.subscribe(on_event or (lambda _: None))
+                    bus.emit(MemoryAged(digests=report.written, archived=done[0], failed=done[1]))
+            return report
+
+        if self._file and self._settings.age_automatically:
+            self._schedules.append(Schedule(work, every=LOOK_AGAIN, delay=FIRST_RUN))
+
     def importance(self, session_id: str) -> Importance:
         """Return the importance of a session, with each part of the score.
 
         Raises:
             NotFound: the scope has no such session.
         """
-        return self._ageing().importance(self.session(session_id))
+        session = self.session(session_id)
+        original = original_of(self._store, session)
+        return importance_of(original, session, retention_of(self._settings))
 
     def digest(self, session_id: str) -> CompressedConversation | None:
         """Return the digest of a session, or None if it has none.
@@ -555,7 +594,8 @@ class MemoryManager:
         Raises:
             NotFound: the scope has no such session.
         """
-        return self._ageing().digest(self.session(session_id))
+        digest = cast("DigestStore", self._store).digest(self.session(session_id).id)
+        return None if digest is None or digest.level is CompressionLevel.FULL else digest
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
         return ageing_of(self._store, self._scope, self._settings, clock, self._archives())

@@ -1,5 +1,5 @@
-"""Which conversations are kept whole at any age (A-6): `RetentionPolicy`. And the levels by age
-(A-2): `Ages`.
+"""Which conversations are kept whole, and which age slower (A-6): `RetentionPolicy`. And the levels
+by age (A-2): `Ages`.
 
     importance = 1                                        where a person marked it as important
     importance = Σ weight × part, each part 0 to 1        else
@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from heapq import nlargest
 from typing import Any, NamedTuple, Self
 
@@ -33,6 +34,7 @@ from compact.messages.calls import of_field
 from compact.messages.codec import instant
 from compact.messages.messages import Message
 from compact.messages.sessions import Session
+from compact.messages.times import FIRST_YEAR
 from compact.text.conversation import Conversation
 from compact.text.digests import CompressionLevel
 from compact.text.facts import entities
@@ -141,9 +143,10 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
     """
 
     keep_score: float = Field(default=0.5, ge=0, le=1)
-    """A conversation of at least this importance is kept whole at any age."""
+    """A conversation of at least this importance is kept whole for longer."""
     keep_days: int | None = Field(default=None, ge=0)
-    """Up to which age in days that holds. None: for ever. A marked conversation is always kept."""
+    """Up to which age in days it is kept whole. It then ages slower, by the same factor. None: for
+    ever; the memory takes the setting `retain_days`. A marked conversation is kept for ever."""
     fresh_days: int = Field(default=7, ge=0)
     """Every conversation is kept whole up to this age in days."""
 
@@ -165,15 +168,24 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
 
     def retains(self, importance: Importance, age_days: float) -> bool:
         """`should_retain_full` for a known importance."""
-        is_fresh = int(max(0.0, age_days)) <= self.fresh_days
-        return is_fresh or bool(self.reason(importance, age_days))
+        return self.aged(importance, age_days) <= self.fresh_days
 
-    def reason(self, importance: Importance, age_days: float) -> str:
-        """Return why a conversation is kept whole when no longer fresh. Empty if it is not kept."""
+    def aged(self, importance: Importance, age_days: float) -> int:
+        """The age in whole days that decides the level. What is important is on day `keep_days` as
+        old as all else on day `fresh_days`. What is kept for ever is 0 days old.
+        """
+        days = int(max(0.0, age_days))
+        if not self.reason(importance):
+            return days
+        if importance.marked or self.keep_days is None:
+            return 0
+        return days * (self.fresh_days + 1) // (max(self.keep_days, self.fresh_days) + 1)
+
+    def reason(self, importance: Importance) -> str:
+        """Return why a conversation is kept whole for longer. Empty if it is not."""
         if importance.marked:
             return MARKED
-        is_in_time = self.keep_days is None or int(age_days) <= self.keep_days
-        if not is_in_time or importance.score < self.keep_score:
+        if importance.score < self.keep_score:
             return ""
         return f"importance {importance.score:.2f}, at least {self.keep_score:g}"
 
@@ -230,15 +242,26 @@ class Ages(BaseModel, frozen=True, defer_build=True):
         return CompressionLevel.ARCHIVED if days <= self.archived else CompressionLevel.METADATA
 
 
-def active_at(session: Session) -> datetime:
-    """When a session was last used: the time of its newest message, or of its restoration from the
-    archive.
+def days_unused(session: Session, now: datetime, latest: int | None = None) -> float:
+    """Days since a session was last used: since the latest of the times that make sense, which are
+    those of its messages and of its restoration from the archive. Without one, since it was made.
+    `latest` is the latest such time of a message, where that is not the last one.
     """
-    try:
-        restored = datetime.fromisoformat(session.metadata.get(RESTORED, ""))
-    except (TypeError, ValueError):  # there is none; or it is somebody else's
-        return session.updated_at
-    return max(session.updated_at, restored, key=instant)
+    times = [instant(session.updated_at), latest or 0]
+    with suppress(TypeError, ValueError):  # there is none; or it is somebody else's
+        times.append(instant(datetime.fromisoformat(session.metadata.get(RESTORED, ""))))
+    soonest, last = sensible(now)
+    for known in (times, [instant(session.created_at)]):
+        if right := [each for each in known if soonest <= each <= last]:
+            return (instant(now) - max(right)) / DAY
+    return 0.0
+
+
+def sensible(now: datetime) -> tuple[int, int]:
+    """The first and the last time, as `instant`s, that a session can have been used. A later time
+    would keep it young for ever; it may be a day later, since it may lack its zone.
+    """
+    return instant(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)), instant(now) + DAY
 
 
 def days_between(earlier: datetime, later: datetime) -> float:

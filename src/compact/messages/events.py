@@ -379,6 +379,17 @@ class Archival(Event):
     """The place, as a path or an address."""
 
 
+class MemoryAged(Event):
+    """Memory was aged by itself: what had become due since the last day is done."""
+
+    digests: int
+    """Digests that were written."""
+    archived: int
+    """Sessions whose messages were moved to the archive."""
+    failed: int
+    """Sessions that could not be archived. The next run tries again."""
+
+
 class TrustFaded(Event):
     """After so many compressions a model of this size may have lost track."""
 

@@ -86,8 +86,10 @@ class DigestStore(Protocol):
                 another process has the lease.
         """
 
-    def stored_bytes(self, session_id: str) -> int:
-        """Return the bytes of the session's messages in the active branch, without indexes."""
+    def stored_texts(self, session_id: str, since: int, until: int) -> tuple[int, int | None]:
+        """Return the bytes of the session's messages in the active branch, without indexes, and the
+        latest of their times from `since` to `until` (instants).
+        """
 
 
 class Leases(Protocol):
@@ -111,9 +113,12 @@ class SessionArchive(Protocol):
         and read back.
         """
 
-    def pack_sessions(self, wanted: Iterable[str], *, now: datetime) -> dict[str, str]:
-        """Move the texts of sessions into compressed files inside the store. Return why a session
-        was not packed, by session.
+    def pack_sessions(
+        self, wanted: Iterable[str], *, now: datetime, before: int | None = None
+    ) -> dict[str, str]:
+        """Move the texts of sessions into compressed files in the database; with `before`, only
+        those that are older than this instant. Archived sessions stay where they are. Return why a
+        session was not packed, by session.
         """
 
     def moved_sessions(self, *, scope: str | None = None) -> dict[str, bool]:
@@ -159,6 +164,7 @@ class BlobStore(Protocol):
 
         Raises:
             FileExistsError: something is kept under that name, and `replaces` is off.
+            FileNotFoundError: another caller deleted that name meanwhile.
             StoreFailed: the data could not be kept.
         """
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from compact import wiring
-from compact.errors import NotFound, Superseded
+from compact.errors import NotFound, StoreFailed, Superseded
 from compact.messages.formats.known import format_named
 from compact.messages.formats.wire import Before, WireFormat
 from compact.messages.given import Given, message_given
@@ -107,7 +107,9 @@ def added(store: SessionStore, scope: str, session_id: str, given: Given) -> Mes
     branch_id, wire = session.branch.id, format_named(session.wire)
     for _ in range(MOST_TRIES):
         at = store.branch(branch_id).messages
-        before = [each.message for each in store.read(branch_id, max(0, at - 1), at)]
+        before: list[Message] = []
+        with suppress(StoreFailed):  # it may be in an archive that is out of reach
+            before = [each.message for each in store.read(branch_id, max(0, at - 1), at)]
         made = scored(parsed(wire, message, at, before))
         entry = entry_of(made, counter, partial(next, iter(before), None), SYSTEM_ROLES)
         with suppress(Superseded):

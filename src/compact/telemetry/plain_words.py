@@ -16,6 +16,7 @@ from compact.messages.events import (
     ErrorRaised,
     Event,
     EventsDropped,
+    MemoryAged,
     ModelAskedAgain,
     ModelReplaced,
     PromptOverBudget,
@@ -103,6 +104,8 @@ def _of_session(event: Event) -> str:
     match event:
         case StoryAsked():
             return _asked(event)
+        case MemoryAged(digests=digests, archived=archived):
+            return f"Memory has aged: {counted(digests, 'digest')} written, {archived:,} archived"
         case WindowCapped(asked=asked, size=size):
             return f"The model takes {size:,} tokens, not {asked:,}; prompts are kept within that"
         case EmergencyRung(rung=rung, tokens_before=before, tokens_after=after):

@@ -38,7 +38,7 @@ class ArchiveReport(BaseModel, frozen=True, defer_build=True):
     failed: Mapping[str, str] = Field(default_factory=dict)
     """Session → why archiving failed. No text of such a session was removed."""
     kept: Mapping[str, str] = Field(default_factory=dict)
-    """Session that is old enough to archive → why it stays: some are kept whole at any age."""
+    """Session that is old enough to archive → why it stays: what is important ages slower."""
     bytes_before: int = 0
     """Size of the database before archiving."""
     bytes_after: int = 0

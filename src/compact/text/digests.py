@@ -179,7 +179,7 @@ class AgeingRow(BaseModel, frozen=True, defer_build=True):
     bytes_digest: int | None = None
     """Bytes of the digest's text; None if no digest is written."""
     why: str = ""
-    """Why the session is kept whole, or what went wrong."""
+    """Why the session is kept whole or ages slower, or what went wrong."""
 
     @property
     def is_to_archive(self) -> bool:

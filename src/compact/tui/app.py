@@ -55,7 +55,7 @@ class ChatApp(App[None]):
             if model is None:
                 model = await self.push_screen_wait(FirstScreen(offered, problem))
             try:
-                ctx = await opened(self._setup, model, self._hear)
+                ctx = await opened(self._setup, model, self.hear)
                 break
             except (CompactError, ImportError) as error:
                 problem = in_words(error, self._setup.settings.redactor())
@@ -63,7 +63,8 @@ class ChatApp(App[None]):
         self._chat = ChatScreen(Dialogue(self._setup, ctx, model))
         await self.push_screen(self._chat)
 
-    def _hear(self, event: Event) -> None:
+    def hear(self, event: Event) -> None:
+        """Show an event of the session or its memory. Any thread may call this."""
         if self._chat is not None and self._chat.is_running:
             self._chat.hear(event)
 

@@ -6,6 +6,7 @@ import pytest
 
 from compact import ContextManager
 from compact.messages.budget import WindowUse
+from compact.messages.events import MemoryAged
 from compact.tui.prompt_input import PromptInput
 from compact.tui.status_lines import Compressing, _legend
 from tests.cli.tui.driving import alone, running, setup
@@ -24,6 +25,13 @@ async def test_what_is_said_is_answered_word_by_word(echo):
         assert "Assistant · #1" in seen
         assert "▌ Is berth four free?" in seen, "a model's are Markdown"
         assert [m.role for m in chat.ctx.history] == ["user", "assistant"]
+
+
+@alone
+async def test_that_memory_has_aged_is_told(echo):
+    async with running(echo) as chat:
+        chat.app.hear(MemoryAged(digests=2, archived=1, failed=0))
+        await chat.until(lambda: "Memory has aged: 2 digests written" in chat.text)
 
 
 @alone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,7 @@ from compact.cli.options import (
     text_option,
 )
 from compact.cli.render import Aside, Report
-from compact.cli.stores import SessionCatalog, StoreOptions, opened
+from compact.cli.stores import SessionCatalog, StoreOptions, memory_of, opened
 from compact.cli.words import counted, whole
 from compact.errors import NotFound
 from compact.exchange import exporting
@@ -95,7 +95,10 @@ def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) 
     from compact.tui.app import ChatApp  # its package may be missing
 
     setup = setup_of(catalog, name, last=last)
-    ChatApp(setup, light=light).run()
+    app = ChatApp(setup, light=light)
+    with closing(memory_of(catalog, setup.scope)) as memory:
+        memory.age_daily(app.hear)
+        app.run()
     ids = {session.id for session in catalog.store.sessions(scope=setup.scope)}
     return setup.session_id if setup.session_id in ids else None
 

@@ -13,15 +13,16 @@ import typer
 from compact.cli.errors import BAD_INPUT, Stop
 from compact.cli.options import JsonOptions, argument, command, day_option, flag, text_option
 from compact.cli.progress import Progress, counting, share_done
-from compact.cli.render import Aside, Report, Styled, Table, print_part
+from compact.cli.render import Aside, Part, Report, Styled, Table, print_part
 from compact.cli.stores import OneSessionOptions, SessionCatalog, StoreOptions, memory_of, opened
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import counted, visible, whole
 from compact.memory.backup import restore_backup
-from compact.memory.memory_manager import MemoryStatus
+from compact.memory.memory_manager import MemoryManager, MemoryStatus
 from compact.messages.sessions import Session
 from compact.store.reports import BackupReport
-from compact.text.digests import AgeingRow
+from compact.text.archived import ArchiveReport
+from compact.text.digests import AgeingReport, AgeingRow, CompressionLevel
 
 
 @command
@@ -71,6 +72,7 @@ def memory_age(
     options: StoreOptions,
     *,
     dry_run: Annotated[bool, flag("--dry-run", "Only show what would be done.")] = False,
+    yes: Annotated[bool, flag("--yes", "Do not ask. Without a terminal nothing is asked.")] = False,
     now: Annotated[
         datetime | None, day_option("As if it were this day, such as 2026-05-17.")
     ] = None,
@@ -79,42 +81,80 @@ def memory_age(
 
     A session that was not used for a week gets a digest of its key points beside its messages,
     after a month a summary. After 90 days its messages move into files, and are still read from
-    there. Important sessions stay as they are. With the setting `embedder`, such as minilm,
-    messages without a vector get one too. Run it every day, for example by cron.
+    there. Important sessions age half as fast, and marked ones stay as they are. On a terminal it
+    shows first what is due, and asks. With the setting `embedder`, such as minilm, messages without
+    a vector get one too. The chat program ages by itself, once a day.
 
     Examples:
       compactctl memory age --dry-run
       COMPACT_EMBEDDER=minilm compactctl memory age --json
     """
-    with opened(options) as catalog, Progress("Ageing") as progress:
+    with opened(options) as catalog:
         memory = memory_of(catalog)
-        callback = counting(progress, "Ageing", "sessions")
-        report = memory.age(now, dry_run=dry_run, progress=callback)
-        scope, file, embedded, pending = memory.scope, catalog.file, None, 0
-        if catalog.settings.embedder is not None and not dry_run:
-            embedded = memory.embed(progress=counting(progress, "Embedding"))
-            pending = memory.unembedded()
+        if not (yes or dry_run) and _can_ask() and not _agreed(memory, now):
+            print_part(Aside("nothing was changed"))
+            return
+        with Progress("Ageing") as progress:
+            callback = counting(progress, "Ageing", "sessions")
+            report = memory.age(now, dry_run=dry_run, progress=callback)
+            embedded, pending = None, 0
+            if catalog.settings.embedder is not None and not dry_run:
+                embedded = memory.embed(progress=counting(progress, "Embedding"))
+                pending = memory.unembedded()
     totals = {"written": report.written, "freed_when_archived": report.freed_when_archived}
-    yield {"scope": scope, **report.model_dump(mode="json"), **totals, "embedded": embedded}
+    yield {"scope": memory.scope, **report.model_dump(mode="json"), **totals, "embedded": embedded}
     if embedded is not None:
         yield Aside(f"{counted(embedded, 'message')} embedded")
     if pending:
         yield Aside(f"{counted(pending, 'message')} not: new, or in an archive that cannot be read")
     if not report.rows:
-        yield Aside(f"{file}: no sessions in scope {scope!r}")
+        yield Aside(f"{catalog.file}: no sessions in scope {memory.scope!r}")
         return
-    line = f"{counted(report.written, 'digest')} {'would be ' * dry_run}written"
+    yield from _aged(report)
+
+
+def _agreed(memory: MemoryManager, now: datetime | None) -> bool:
+    """Whether something is due, and the user wants it."""
+    with Progress("Looking at what is due") as progress:
+        callback = counting(progress, "Looking at", "sessions")
+        plan = memory.age(now, dry_run=True, progress=callback)
+    if all(row.action == "none" for row in plan.rows):
+        return True
+    for part in _plan(plan):
+        print_part(Aside(part))
+    return _says_yes("Nothing is lost, and all is still found. Go on?")
+
+
+def _plan(report: AgeingReport) -> Iterator[Styled | Table]:
+    """What ageing does, or would do, in a line and by level."""
+    line = f"{counted(report.written, 'digest')} {'would be ' * report.dry_run}written"
     if moved := report.archive:
-        freed = max(0, moved.bytes_before - moved.bytes_after)
-        line += f"; {counted(len(moved.archived), 'session')} archived, {freed:,} bytes freed"
+        line += f"; {_archived(moved)}"
     elif report.freed_when_archived:
         line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
     yield Styled(f"{line}.", "bold")
-    done, after = ("to do", "about") if dry_run else ("done", "after")
+    counts = list[tuple[str, int, int, int]]()
+    for level in CompressionLevel:
+        due = [row.bytes_originals for row in report.rows if row.due is level]
+        before = sum(row.now is level for row in report.rows)
+        counts.append((level.replace("_", " "), before, len(due), sum(due)))
+    columns = ("level", "before", "due", "bytes of messages")
+    yield Table(columns, counts, right=columns[1:])
+
+
+def _archived(report: ArchiveReport) -> str:
+    freed = max(0, report.bytes_before - report.bytes_after)
+    why = "" if freed else ": too few for the file to shrink"
+    return f"{counted(len(report.archived), 'session')} archived, {freed:,} bytes freed{why}"
+
+
+def _aged(report: AgeingReport) -> Iterator[Part]:
+    yield from _plan(report)
+    done, after = ("to do", "about") if report.dry_run else ("done", "after")
     columns = ("session", "days", "level", "due", done, "tokens", after, "bytes", "why")
     right = ("days", "tokens", after, "bytes")
     yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
-    for name, why in (moved.failed if moved else {}).items():
+    for name, why in (report.archive.failed if report.archive else {}).items():
         yield Aside(f"{name}: {why}")
 
 
@@ -136,8 +176,8 @@ def memory_archive(
     """Move old sessions into files, out of the database.
 
     Each is a file below NAME-archive/YYYY/MM, as sessions export writes it, compressed. An archived
-    session is still listed, read, found and continued. Sessions that are kept whole whatever their
-    age (memory age --dry-run says why) stay unless they are named.
+    session is still listed, read, found and continued. Important sessions (memory age --dry-run
+    says which) are left to memory age, and marked ones stay, unless they are named.
 
     Examples:
       compactctl memory archive
@@ -149,14 +189,11 @@ def memory_archive(
         callback = counting(progress, "Archiving", "sessions")
         report = memory_of(catalog).archive(ids, older_than_days=older_than, progress=callback)
     yield report.model_dump(mode="json")
-    freed = max(0, report.bytes_before - report.bytes_after)
-    yield Styled(
-        f"{counted(len(report.archived), 'session')} archived, {freed:,} bytes freed", "bold"
-    )
+    yield Styled(_archived(report), "bold")
     if report.archived:
         yield archived_table(report.archived)
     if report.kept:
-        yield Aside(f"{counted(len(report.kept), 'session')} kept whole whatever the age:")
+        yield Aside(f"{counted(len(report.kept), 'session')} left to memory age:")
     for name, why in (*report.kept.items(), *report.failed.items()):
         yield Aside(f"{whole(name)}: {why}")
     if report.failed:
@@ -208,14 +245,21 @@ def _is_wanted(catalog: SessionCatalog, session: Session, name: str, *, yes: boo
         if name != session.id:
             raise Stop(f"--yes needs the full id: {session.id!r}")
         return True
-    if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
+    if not _can_ask():
         raise Stop("there is no terminal to ask on; --yes deletes without asking")
     parts = [counted(_size_of(catalog, session), "message")]
     snapshots = len(catalog.store.snapshots(session.id))
     parts += [counted(snapshots, "snapshot")] if snapshots else []
     title = f" ({session.title})" if session.title else ""
-    question = f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good? [y/N] "
-    sys.stderr.write(visible(question))
+    return _says_yes(f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good?")
+
+
+def _can_ask() -> bool:
+    return all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr))
+
+
+def _says_yes(question: str) -> bool:
+    sys.stderr.write(visible(f"{question} [y/N] "))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

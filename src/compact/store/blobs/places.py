@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from compact.errors import InvalidArgument, StoreFailed
-from compact.files import make_folders, sync_folder, write_whole
+from compact.files import make_folders, sync_folder, unfinished, write_whole
 from compact.messages.memory_protocols import BlobStore
 from compact.store.blobs.s3_blobs import S3Blobs
 from compact.store.blobs.sealing import KmsKeys, Passphrase, SealedBlobs
@@ -71,7 +71,7 @@ class FolderBlobs:
             raise _cannot(path.parent, "be made", error) from error
         try:
             write_whole(path, data, replaces=replaces)
-        except FileExistsError:
+        except (FileExistsError, FileNotFoundError):
             raise
         except OSError as error:
             raise _cannot(path.parent, "be written", error) from error
@@ -87,10 +87,12 @@ class FolderBlobs:
             raise _cannot(path, "be read", error) from error
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it exists."""
+        """Remove a file, if it exists, and what killed processes left when they wrote it."""
         path = self._path(name)
         try:
             path.unlink(missing_ok=True)
+            for left in path.parent.glob(unfinished(path)):
+                left.unlink(missing_ok=True)
         except OSError as error:
             raise _cannot(path, "be removed", error) from error
         if path.parent.is_dir():

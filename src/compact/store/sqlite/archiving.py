@@ -67,6 +67,8 @@ class WritingTo(NamedTuple):
     """The folder's name as stored in the database. Empty to pack them into the database."""
     blobs: BlobStore | None
     now: datetime
+    before: int | None = None
+    """The instant before which messages lose their texts. None: all do."""
 
 
 def archive_sessions(
@@ -100,11 +102,14 @@ def archive_sessions(
     )
 
 
-def pack_sessions(pool: Pool, wanted: Iterable[str], *, now: datetime) -> dict[str, str]:
+def pack_sessions(
+    pool: Pool, wanted: Iterable[str], *, now: datetime, before: int | None = None
+) -> dict[str, str]:
     """Move the texts of sessions into compressed files in the database. Archived sessions stay
-    where they are. Return why a session was not packed, by session.
+    where they are. With `before`, an instant, only older messages lose their texts, and only where
+    they are the larger part of a session. Return why a session was not packed, by session.
     """
-    return _moved(pool, wanted, WritingTo("", None, now))[1]
+    return _moved(pool, wanted, WritingTo("", None, now, before))[1]
 
 
 def _moved(pool: Pool, wanted: Iterable[str], to: WritingTo) -> tuple[list[str], dict[str, str]]:
@@ -179,8 +184,9 @@ def _attempt(pool: Pool, session_id: str, to: WritingTo) -> int:
         if wrong is None:
             messages_, tokens, size = originals.counts(db, key)
             before = originals.packed_bytes(db, key)
-            originals.take_out(db, Moved(place, to.now, messages_, tokens, len(data)), data)
-            return size + (before if to.folder else 0)
+            kept = Moved(place, to.now, messages_, tokens, len(data))
+            originals.take_out(db, kept, data, to.before)
+            return size - originals.counts(db, key)[2] + (before if to.folder else 0)
         if to.folder:
             originals.order_discard(db, place)
     if wrong:
@@ -191,6 +197,9 @@ def _attempt(pool: Pool, session_id: str, to: WritingTo) -> int:
 def _is_there(db: apsw.Connection, session: int, to: WritingTo) -> bool:
     """Return whether all texts of a session are where they should go, or in the archive."""
     place = originals.of_key(db, session)
+    if to.before is not None:
+        is_archived = place is not None and place.folder != ""
+        return is_archived or not originals.is_mostly_old(db, session, to.before)
     if place is None or originals.has_texts(db, session):
         return False
     return bool(place.folder or not to.folder)

@@ -66,19 +66,21 @@ def keep_digest(
         records.insert_value(db, "digests", digest, session=key)
 
 
-def stored_bytes(db: apsw.Connection, session_id: str) -> int:
+def stored_texts(
+    db: apsw.Connection, session_id: str, since: int, until: int
+) -> tuple[int, int | None]:
     """Return how many bytes the texts of the session's current branch have in this database, packed
-    ones included.
+    ones included; and the latest of the messages' times from `since` to `until`.
     """
     session = records.key_of(db, session_id)
     row = first(db, "SELECT branch FROM sessions WHERE key = ?", (session,))
     branch = row[0] if row else 0
-    sql = """
-        SELECT total(length(payload) + octet_length(coalesce(content, ''))) FROM messages
-        WHERE key BETWEEN ? AND ?
+    sql = f"""
+        SELECT total({originals.SIZE}), max(timestamp) FILTER (WHERE timestamp BETWEEN ? AND ?)
+        FROM messages WHERE key BETWEEN ? AND ?
     """
-    texts = query(db, sql, (branch << BITS, branch << BITS | LAST))[0][0]
-    return int(texts) + originals.packed_bytes(db, session)
+    texts, latest = query(db, sql, (since, until, branch << BITS, branch << BITS | LAST))[0]
+    return int(texts) + originals.packed_bytes(db, session), latest
 
 
 # --- leases ---------------------------------------------------------------------------------------

@@ -44,10 +44,19 @@ _ENDING = ".zst"
 MOST_BYTES = 8 << 20
 """How many bytes of files to keep unpacked for readers, at least one file. Unpacked, they take
 about ten times as much."""
+MOST_LIVE = 1 << 20
+"""How many bytes the file of a session that goes on may have, which are about a quarter of its
+texts: some 20,000 messages, which a process unpacks in a tenth of a second at the first search."""
 PART = 980
 """Bytes of a row of packed originals: four fill a page of the database."""
 _OF_BRANCH = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """Messages of one branch, or packed rows of one session."""
+_OLDER = f"""
+    key < coalesce((SELECT min(key) FROM messages WHERE {_OF_BRANCH} AND timestamp >= ?2), key + 1)
+"""
+"""The messages of a branch before the first one from that instant on. All of them without one."""
+SIZE = "length(payload) + octet_length(coalesce(content, ''))"
+"""Bytes of a message's text in `messages`."""
 _PACKED = f"SELECT data FROM packed WHERE {_OF_BRANCH} ORDER BY key"
 _PLACE = "SELECT a.session, a.folder, a.name, a.originals FROM archived a"
 _ALTERED = "packed originals are not what was stored"
@@ -282,14 +291,25 @@ def has_texts(db: apsw.Connection, session: int) -> bool:
     return (0,) in [first(db, sql, (key,)) for key, _ in branches(db, session)]
 
 
+def is_mostly_old(db: apsw.Connection, session: int, before: int) -> bool:
+    """Return whether packing a session that goes on is worth it: most of its texts in `messages`
+    are older than an instant, and its file will be small.
+    """
+    sql = f"""
+        SELECT total({SIZE}) FILTER (WHERE {_OLDER}), total({SIZE}) FROM messages
+        WHERE {_OF_BRANCH}
+    """
+    rows = [query(db, sql, (key, before))[0] for key, _ in branches(db, session)]
+    old, every = map(sum, zip(*rows, strict=True))
+    return 2 * old > every and every / 4 + packed_bytes(db, session) < MOST_LIVE
+
+
 def counts(db: apsw.Connection, session: int) -> tuple[int, int, int]:
     """Return messages, tokens and bytes of texts of a session, over all its branches. The bytes are
     those in `messages`.
     """
     sql = f"""
-        SELECT count(*), total(token_count),
-            total(length(payload) + octet_length(coalesce(content, '')))
-        FROM messages WHERE {_OF_BRANCH}
+        SELECT count(*), total(token_count), total({SIZE}) FROM messages WHERE {_OF_BRANCH}
     """
     rows = [query(db, sql, (key,))[0] for key, _ in branches(db, session)]
     messages, tokens, size = (int(sum(column)) for column in zip(*rows, strict=True))
@@ -322,9 +342,10 @@ def holds(db: apsw.Connection, session: int, rows: OwnRows) -> bool:
     return True
 
 
-def take_out(db: apsw.Connection, kept: Moved, data: bytes) -> None:
+def take_out(db: apsw.Connection, kept: Moved, data: bytes, before: int | None = None) -> None:
     """Remove the texts of a session's messages and record where they are, within a writing
-    transaction. The caller has verified the file; `data` is it, where it is packed.
+    transaction. The caller has verified the file; `data` is it, where it is packed. With `before`,
+    the messages from the first one that is not older keep their texts.
     """
     place = kept.place
     forget(db, place.session)
@@ -333,9 +354,12 @@ def take_out(db: apsw.Connection, kept: Moved, data: bytes) -> None:
         sql = "INSERT INTO packed VALUES (?, ?)"
         db.executemany(sql, ((place.session << BITS | n, part) for n, part in enumerate(parts)))
     _record(db, kept)
-    sql = f"UPDATE messages SET payload = x'', content = NULL WHERE {_OF_BRANCH} AND NOT {MOVED}"
+    sql = f"""
+        UPDATE messages SET payload = x'', content = NULL
+        WHERE {_OF_BRANCH} AND NOT {MOVED} AND {_OLDER}
+    """
     for key, _ in branches(db, place.session):
-        db.execute(sql, (key,))
+        db.execute(sql, (key, before))
     done(db, _chore(place))
 
 

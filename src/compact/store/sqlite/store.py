@@ -296,7 +296,7 @@ class SQLiteManager:
     digest = in_transaction(Pool.read, digests.digest)
     digest_notes = in_transaction(Pool.read, digests.digest_notes)
     keep_digest = in_transaction(Pool.write, digests.keep_digest)
-    stored_bytes = in_transaction(Pool.read, digests.stored_bytes)
+    stored_texts = in_transaction(Pool.read, digests.stored_texts)
     hold_lease = in_transaction(Pool.write, digests.hold_lease)
     release_lease = in_transaction(Pool.write, digests.release_lease)
 
