@@ -153,15 +153,16 @@ def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Flo
     """
     import numpy as np
 
-    own = session_of(turns)
-    apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * own)
+    own, scores = session_of(turns), np.zeros(len(turns))
     values = np.ones(len(places)) if weights is None else weights
     is_short, is_named = turns.rows["length"][places] <= LONG, turns.speakers[places] > 0
     is_spread = is_short & is_named
-    # Sessions stand REACH places apart, so that the kernel reaches no other session.
-    row = np.zeros(int(apart[-1]) + 1 if len(apart) else 0)
-    row[apart[places[is_spread]]] = values[is_spread]
-    scores = np.convolve(row, _KERNEL)[REACH:][apart] if len(row) else row
+    if is_spread.any():
+        # Sessions stand REACH places apart, so that the kernel reaches no other session.
+        apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * own)
+        row = np.zeros(int(apart[-1]) + 1)
+        row[apart[places[is_spread]]] = values[is_spread]
+        scores = np.convolve(row, _KERNEL)[REACH:][apart]
     scores[places[~is_spread]] += values[~is_spread]
     is_question = turns.rows["signs"][places] & Trait.QUESTION > 0
     asked = is_short & ~is_named & is_question & (places + 1 < len(turns))
