@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from compact.errors import NotFound
+from compact.errors import NotFound, StoreFailed
 from compact.memory.retention import RESTORED
 from compact.messages import chain
 from compact.messages.codec import encode_whole
@@ -70,16 +72,15 @@ def _place(path: Path) -> str:
 class StoredSources:
     """The sessions of a scope that came from files, by content and by place."""
 
+    store: SessionStore
+    scope: str
     _by_content: dict[tuple[str, int], str] = field(default_factory=dict)
     _by_place: dict[tuple[str, int], str] = field(default_factory=dict)
+    _by_beginning: dict[bytes, list[tuple[str, tuple[datetime, datetime]]]] | None = None
 
-    @classmethod
-    def of(cls, store: SessionStore, scope: str) -> StoredSources:
-        """Those of a store."""
-        sources = cls()
-        for session in store.sessions(scope=scope):
-            sources.add(session.metadata, session.id)
-        return sources
+    def __post_init__(self) -> None:
+        for session in self.store.sessions(scope=self.scope):
+            self.add(session.metadata, session.id)
 
     def add(self, metadata: Mapping[str, Any], session_id: str) -> None:
         """Add a session by its metadata."""
@@ -88,6 +89,7 @@ class StoredSources:
             number = mark.get("conversation", 1)
             self._by_content[str(mark.get("sha256")), number] = session_id
             self._by_place[str(mark.get("place")), number] = session_id
+            self._begins(session_id)
 
     def with_content(self, digest: str, number: int) -> str | None:
         """The session from a file with this content."""
@@ -96,6 +98,36 @@ class StoredSources:
     def from_place(self, path: Path, number: int) -> str | None:
         """The session from this file, whatever its content was then."""
         return self._by_place.get((_place(path), number))
+
+    def begun_alike(self, messages: Sequence[Message]) -> tuple[list[str], list[str]]:
+        """The sessions from files that begin with the words of these messages' first one: those
+        with its time too, and those where one of the two has no times of its own.
+        """
+        if self._by_beginning is None:
+            self._by_beginning = {}
+            for session_id in dict.fromkeys(self._by_content.values()):
+                self._begins(session_id)
+        sure, perhaps, times = [], [], _times_of(messages)
+        for name, known in self._by_beginning.get(chain.link(chain.START, messages[0]), ()):
+            if known[0] == times[0]:
+                sure.append(name)
+            elif known[0] == known[1] or times[0] == times[1]:
+                perhaps.append(name)
+        return sure, perhaps
+
+    def _begins(self, session_id: str) -> None:
+        if self._by_beginning is not None:
+            with suppress(NotFound, StoreFailed):  # a dry run stores nothing; an archive may be away
+                session = self.store.session(session_id)
+                entries = self.store.read(session.branch.id, 0, 1)
+                times = entries[0].message.timestamp, session.updated_at
+                alike = self._by_beginning.setdefault(self.store.chain(session.branch.id, 1), [])
+                alike.append((session_id, times))
+
+
+def _times_of(messages: Sequence[Message]) -> tuple[datetime, datetime]:
+    """The times of the first and the newest message. They are the same where a file has none."""
+    return messages[0].timestamp, messages[-1].timestamp
 
 
 def links_of(messages: Sequence[Message]) -> list[bytes]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from compact.errors import InvalidTranscript
@@ -69,7 +70,7 @@ def read(
     path = tree.path(value.get("current_node"))
     branch = _ShownBranch(document.source)
     for node in path:
-        branch.take(node, mapping[node])
+        branch.attempt(partial(branch.take, node, mapping[node]))
     branch.finish()
     return branch.transcript(
         document,

@@ -167,8 +167,11 @@ class WireFormat(ABC):
             InvalidMessage: naming the field that is wrong.
         """
         kind = text_in(raw, "type")
-        if kind in self.text_kinds and isinstance(raw.get("text"), str):
-            return Text(raw["text"], raw=raw)
+        text = raw.get("text")
+        if isinstance(text, Mapping):  # a part of a thread: the Assistants API, Jan
+            text = text.get("value")
+        if kind in self.text_kinds and isinstance(text, str):
+            return Text(text, raw=raw)
         if kind == "refusal" and isinstance(raw.get("refusal"), str):
             return Refusal(raw["refusal"], raw=raw)
         if kind == self.image_kind:
