@@ -117,7 +117,7 @@ class StoredSources:
 
     def _begins(self, session_id: str) -> None:
         if self._by_beginning is not None:
-            with suppress(NotFound, StoreFailed):  # a dry run stores nothing; an archive may be away
+            with suppress(NotFound, StoreFailed):  # a dry run, or an archive that is away
                 session = self.store.session(session_id)
                 entries = self.store.read(session.branch.id, 0, 1)
                 times = entries[0].message.timestamp, session.updated_at

@@ -185,7 +185,7 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     if not content.strip():
         raise InvalidTranscript(name, "the file is empty", is_foreign=True)
     if content.startswith(_ZIP):
-        reason = "a zip: `compactctl migrate` imports all its conversations; for one, unzip it first"
+        reason = "a zip: `compactctl migrate` takes all its conversations; for one, unzip it first"
         raise InvalidTranscript(name, reason)
     if content.startswith(_SQLITE):
         return _database(content, name, str(data) if isinstance(data, Path) else name)
@@ -342,7 +342,8 @@ def _unzipped(
             elif begins.lstrip(_BOM)[:1] == b"<" or (b"\0" in begins and not _utf16(begins)):
                 reason = "no conversation: a page or binary data"
             else:
-                return begins + all_of(stream, name, min(left, LARGEST_FILE))
+                stream.seek(0)
+                return all_of(stream, name, min(left, LARGEST_FILE))
     except InvalidTranscript as error:
         return error
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
