@@ -22,7 +22,7 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
-from compact.memory.archival_manager import DAYS, ArchivalManager, forget
+from compact.memory.archival_manager import DAYS, ArchivalManager, forget, forget_scope
 from compact.memory.backup import make_backup, restore_backup
 from compact.memory.retention import Importance
 from compact.memory.searching import (
@@ -429,16 +429,27 @@ class MemoryManager:
 
     # --- deleting ---------------------------------------------------------------------------------
 
-    def forget(self, session_id: str) -> ForgottenReport:
+    def forget(
+        self, session_id: str | None = None, *, person: str | None = None
+    ) -> ForgottenReport:
         """Delete a session everywhere: its messages, everything made from them, its archive, the
         copies that compressions made, and what other sessions of the scope recalled from it. The
-        report lists whatever could not be deleted.
+        report lists whatever could not be deleted. Backups are yours to delete.
+
+        Or delete a person: all sessions of this memory's scope. `person` must be the scope's name,
+        so that no slip deletes somebody.
 
         Raises:
+            InvalidArgument: not just one of the two is given, or `person` is another scope.
             NotFound: the scope has no such session.
-            StoreFailed: the session could not be deleted.
+            StoreFailed: the session could not be deleted, or nothing of the person.
         """
-        return forget(self._store, self.session(session_id).id, self._settings)
+        if session_id is not None and person is None:
+            return forget(self._store, self.session(session_id).id, self._settings)
+        if session_id is not None or person != self._scope:
+            reason = f"give a session's id, or person={self._scope!r}, the scope of this memory"
+            raise InvalidArgument("person", reason)
+        return forget_scope(self._store, self._scope, self._settings)
 
     # --- what a person says of a session ----------------------------------------------------------
 
