@@ -85,11 +85,19 @@ class Statement(NamedTuple):
     is_change: bool
     """Whether the sentence says that something changed."""
 
+    @property
+    def withdraws(self) -> bool:
+        """Whether the sentence takes a rule back."""
+        return "free" in (x for frame, x in self.frames.items() if frame.kind == "rule")
+
 
 class Restatements(Generic[T]):
-    """Holds statements in order, each with its owner: the message that contains it."""
+    """Holds statements in order, each with its owner: the message that contains it. At most `most`
+    frames are remembered, the newest ones.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_STATED) -> None:
+        self._most = most
         self._stated: dict[Frame, deque[tuple[str, T, str]]] = {}
         self._speaker = ""
 
@@ -112,7 +120,7 @@ class Restatements(Generic[T]):
             said.append((value, owner, statement.text))
             self._stated[frame] = said
             self._speaker = frame.speaker
-        while len(self._stated) > MOST_STATED:
+        while len(self._stated) > self._most:
             del self._stated[next(iter(self._stated))]
         return gone
 
