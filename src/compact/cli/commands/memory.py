@@ -168,7 +168,7 @@ def memory_forget(
     options: StoreOptions,
     *,
     session: Annotated[
-        str | None, argument("[SESSION]", "A session's id, or a unique prefix of it.", session_ids)
+        str | None, argument("SESSION", "A session's id, or a unique prefix of it.", session_ids)
     ] = None,
     person: Annotated[
         str | None, text_option("SCOPE", "Delete all sessions of this scope instead.")
