@@ -943,7 +943,7 @@ def test_a_zip_that_cannot_be_read_says_why(run, tmp_path, monkeypatch):
         done = run("migrate", "x.zip")
         assert done.code == 2
         assert reason in done.err
-    monkeypatch.setattr("compact.transcripts.documents.LARGEST_ZIP", 100)
+    monkeypatch.setattr("compact.transcripts.zipped.LARGEST_ZIP", 100)
     (tmp_path / "x.zip").write_bytes(good)
     assert "larger than" in run("migrate", "x.zip").err
     assert "a zip: `compactctl migrate`" in run("tokens", "x.zip").err

@@ -1,7 +1,7 @@
 """Loads a file as JSON values or text. Errors name the reason and the line.
 
 A file is one of four documents: one JSON value, JSON Lines, text, or a SQLite database with chats.
-A zip is no document, but a folder of them: `files_in` reads what it holds.
+A zip is no document, but a folder of them (`zipped`).
 
 The format modules interpret the values. orjson parses. Python's json takes over where orjson would
 refuse or change valid input: lone surrogate escapes, integers beyond 64 bits. Both refuse NaN and
@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Literal, NoReturn, TypeVar
@@ -32,12 +30,10 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (((b"\xff\xfe", b"{\0", b"[\0", b"#\0"), "utf-16-le"),
           ((b"\xfe\xff", b"\0{", b"\0[", b"\0#"), "utf-16-be"))  # fmt: skip
 """First bytes of texts in UTF-16 → the encoding."""
-LARGEST_FILE, LARGEST_ZIP = 500_000_000, 2_000_000_000
-"""Size of the largest file that is read, and of all files together that are read from a zip, in
-bytes."""
-_ZIP = b"PK\x03\x04"
-_BEGINNING = 512
-"""How many bytes of a zip's file show whether it is text."""
+LARGEST_FILE = 500_000_000
+"""Size of the largest file that is read, in bytes."""
+ZIP = b"PK\x03\x04"
+"""How a zip begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +180,7 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     content = data if isinstance(data, bytes) else bytes_of(Path(data), name)
     if not content.strip():
         raise InvalidTranscript(name, "the file is empty", is_foreign=True)
-    if content.startswith(_ZIP):
+    if content.startswith(ZIP):
         reason = "a zip: `compactctl migrate` takes all its conversations; for one, unzip it first"
         raise InvalidTranscript(name, reason)
     if content.startswith(_SQLITE):
@@ -214,7 +210,7 @@ def _as_utf8(content: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
     Raises:
         InvalidTranscript: the text is or contains binary data, or is broken UTF-16.
     """
-    order = _utf16(content)
+    order = next((order for marks, order in _UTF16 if content.startswith(marks)), None)
     if order is not None:
         try:
             return content.decode(order).lstrip("\ufeff").encode(), ("UTF-16, read as such",)
@@ -230,10 +226,6 @@ def _as_utf8(content: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
     if not zeros:
         return content, ()
     return text + b"\n", (f"{zeros} zero bytes at the end, which a cut write left",)
-
-
-def _utf16(content: bytes) -> str | None:
-    return next((order for marks, order in _UTF16 if content.startswith(marks)), None)
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -298,59 +290,6 @@ def all_of(stream: IO[bytes], name: str, most: int = LARGEST_FILE) -> bytes:
             size = f"{most // 1_000_000:,} MB"
             raise InvalidTranscript(name, f"larger than {size}, or without end: no conversation")
     return bytes(data)
-
-
-def is_zip(path: Path) -> bool:
-    """Whether a file begins like a zip. False for a file that cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(len(_ZIP)) == _ZIP
-    except OSError:
-        return False
-
-
-def files_in(path: Path) -> Iterator[tuple[str, bytes | InvalidTranscript]]:
-    """Yield the name and the bytes of each file in a zip, in the order of the names. For a file
-    without text, or that cannot be read, yield the reason. Nothing is written to disk, and one file
-    at a time is in memory.
-
-    Raises:
-        InvalidTranscript: the zip is damaged.
-    """
-    left = LARGEST_ZIP
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for each in sorted(archive.infolist(), key=lambda each: each.filename):
-                if not each.is_dir():
-                    data = _unzipped(archive, each, left)
-                    left -= len(data) if isinstance(data, bytes) else 0
-                    yield each.filename, data
-    except (OSError, zipfile.BadZipFile) as error:
-        raise InvalidTranscript(str(path), f"a zip that cannot be read: {error}") from None
-
-
-def _unzipped(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int
-) -> bytes | InvalidTranscript:
-    """Read one file of a zip, at most `left` bytes. Sizes that the zip states are not trusted."""
-    name, reason = f"{archive.filename}/{member.filename}", ""
-    try:
-        with archive.open(member) as stream:
-            begins = stream.read(_BEGINNING)
-            if begins.startswith(_ZIP):
-                reason = "a zip inside a zip: take it out first"
-            elif begins.lstrip(_BOM)[:1] == b"<" or (b"\0" in begins and not _utf16(begins)):
-                reason = "no conversation: a page or binary data"
-            else:
-                stream.seek(0)
-                return all_of(stream, name, min(left, LARGEST_FILE))
-    except InvalidTranscript as error:
-        return error
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        return InvalidTranscript(name, f"damaged in the zip: {error}")
-    except (RuntimeError, NotImplementedError) as error:  # a password, or an unknown method
-        return InvalidTranscript(name, str(error))
-    return InvalidTranscript(name, reason, is_foreign=True)
 
 
 def _objects(content: bytes, body: bytes, name: str) -> Document:

@@ -178,16 +178,12 @@ def read(
     for index, row in enumerate(rows):
         collected.attempt(partial(collected.take_row, row, f"{at or 'rows'}[{index}]"))
     collected.finish()
-    about = [chat, _beside(shape, Path(document.source))]
-    title, model = (
-        next(filter(None, (text_or(first_at(each, path)) for each in about)), None)
-        for path in (shape.name_at, shape.model)
-    )
+    about = _beside(shape, Path(document.source))
     return collected.transcript(
         document,
         shape.name,
-        title=title,
-        model=model,
+        title=text_or(first_at(chat, shape.name_at) or first_at(about, shape.name_at)),
+        model=text_or(first_at(chat, shape.model) or first_at(about, shape.model)),
         session_id=text_or(first_at(chat, shape.session)),
         conversations=len(chats),
     )
