@@ -376,6 +376,7 @@ def test_no_byte_of_a_person_is_left_and_every_byte_of_others(
     assert (report.session_id, report.scope, report.quoted) == (None, "anna", {})
     assert report.removed["sessions"] == 4
     assert report.removed["copies"] == report.removed["files of archives"] == 1
+    assert anna.forget(person="anna").remains == report.remains, "as long as it is there"
     shutil.rmtree(kept)
     assert standing(tmp_path) == set()
     assert anna.sessions() == []

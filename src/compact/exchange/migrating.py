@@ -223,13 +223,13 @@ class _Migration:
         self, found: FoundConversation, read: SessionFile
     ) -> Iterator[tuple[Session, stored_sources.Compared, bool]]:
         """Yield the sessions that the conversation may be, how it compares with each, and whether
-        the session is surely its own. A number in a file of several says nothing: the next export
-        has another order.
+        the session is surely its own. The number says nothing in a file of several.
         """
         links, own = stored_sources.links_of(read.messages), found.own_id
         sure, perhaps = ([], []) if own else self.stored.begun_alike(read.messages)
         from_place = self.stored.from_place(found.source.path, found.number)
         named = [read.session.id, from_place] if own or found.is_alone else []
+        of_account = own is not None and not found.is_alone
         for candidate in dict.fromkeys(filter(None, (*named, *sure, *perhaps))):
             session = self._in_scope(candidate)
             if session is None or (candidate in perhaps and candidate in self.touched):
@@ -237,8 +237,8 @@ class _Migration:
             have = session.branch.messages
             how = stored_sources.compared(have, self._link_after(session), links)
             if how == "same" or candidate not in perhaps or min(have, len(links)) > 1:
-                is_own = candidate == from_place and own in (None, candidate)
-                yield session, how, is_own and candidate in named
+                is_known = candidate == from_place or (of_account and MARK in session.metadata)
+                yield session, how, is_known and own in (None, candidate) and candidate in named
 
     def _in_scope(self, session_id: str) -> Session | None:
         """A session of the scope, or one that a dry run would make."""

@@ -130,8 +130,7 @@ def _zipped(zipped: SourceFile) -> Iterator[FoundConversation]:
         yield FoundConversation(zipped, "", 1, error)
         return
     if not found:
-        what = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN) or "nothing"
-        reason = f"a zip without a conversation: {what}"
+        reason = f"a zip without a conversation: {', '.join(names[:SHOWN]) or 'empty'}"
         none = InvalidTranscript(str(zipped.path), reason, is_foreign=True)
         yield FoundConversation(zipped, "", 1, none)
 

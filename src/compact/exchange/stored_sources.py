@@ -76,7 +76,7 @@ class StoredSources:
     scope: str
     _by_content: dict[tuple[str, int], str] = field(default_factory=dict)
     _by_place: dict[tuple[str, int], str] = field(default_factory=dict)
-    _by_beginning: dict[bytes, list[tuple[str, tuple[datetime, datetime]]]] | None = None
+    _by_beginning: dict[bytes, list[tuple[str, datetime, datetime]]] | None = None
 
     def __post_init__(self) -> None:
         for session in self.store.sessions(scope=self.scope):
@@ -100,20 +100,18 @@ class StoredSources:
         return self._by_place.get((_place(path), number))
 
     def begun_alike(self, messages: Sequence[Message]) -> tuple[list[str], list[str]]:
-        """The sessions from files that begin with the words of these messages' first one: those
-        with its time too, and those where one of the two has no times of its own.
+        """The sessions from files that begin with the same words: those at the same time, and those
+        where the session or the messages have no times, so that all of theirs are the same.
         """
         if self._by_beginning is None:
             self._by_beginning = {}
             for session_id in dict.fromkeys(self._by_content.values()):
                 self._begins(session_id)
-        sure, perhaps, times = [], [], _times_of(messages)
-        for name, known in self._by_beginning.get(chain.link(chain.START, messages[0]), ()):
-            if known[0] == times[0]:
-                sure.append(name)
-            elif known[0] == known[1] or times[0] == times[1]:
-                perhaps.append(name)
-        return sure, perhaps
+        at, until = messages[0].timestamp, messages[-1].timestamp
+        alike = self._by_beginning.get(chain.link(chain.START, messages[0]), [])
+        sure = [name for name, first, _ in alike if first == at]
+        timeless = [name for name, first, last in alike if first == last or at == until]
+        return sure, [name for name in timeless if name not in sure]
 
     def _begins(self, session_id: str) -> None:
         if self._by_beginning is not None:
@@ -122,12 +120,7 @@ class StoredSources:
                 entries = self.store.read(session.branch.id, 0, 1)
                 times = entries[0].message.timestamp, session.updated_at
                 alike = self._by_beginning.setdefault(self.store.chain(session.branch.id, 1), [])
-                alike.append((session_id, times))
-
-
-def _times_of(messages: Sequence[Message]) -> tuple[datetime, datetime]:
-    """The times of the first and the newest message. They are the same where a file has none."""
-    return messages[0].timestamp, messages[-1].timestamp
+                alike.append((session_id, *times))
 
 
 def links_of(messages: Sequence[Message]) -> list[bytes]:

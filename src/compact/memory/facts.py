@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from operator import attrgetter
-from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from compact.messages.codec import instant
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
 from compact.text.instructions import instructions_in
@@ -50,13 +49,8 @@ class Fact(Wording, frozen=True):
     """The wordings that were replaced, oldest first."""
 
 
-class Lasting(NamedTuple):
-    """A sentence that lasts, its message, and the value that it states, if any."""
-
-    said: Wording
-    message: Message
-    noted: bool
-    statement: Statement | None
+Lasting = tuple[Wording, Message, bool, Statement | None]
+"""A sentence that lasts, its message, whether it was noted, and what value it states."""
 
 
 def facts_of(
@@ -72,8 +66,8 @@ def facts_of(
             entries = store.read(branch.id, first, min(first + PAGE, branch.messages))
             for position, entry in enumerate(entries, first):
                 lasting += lasting_in(entry.message, session.id, position)
-    facts = with_history(sorted(lasting, key=lambda each: each.said.at))
-    return sorted(facts, key=attrgetter("at"), reverse=True)
+    facts = with_history(sorted(lasting, key=lambda each: _when(each[0])))
+    return sorted(facts, key=_when, reverse=True)
 
 
 def lasting_in(message: Message, session_id: str, position: int) -> Iterator[Lasting]:
@@ -89,7 +83,7 @@ def lasting_in(message: Message, session_id: str, position: int) -> Iterator[Las
         if noted or text in stated or text in rules:
             place = {"session_id": session_id, "position": position, "message_id": message.id}
             said = Wording(text=text, at=message.timestamp, **place)
-            yield Lasting(said, message, noted, stated.get(text))
+            yield said, message, noted, stated.get(text)
 
 
 def with_history(lasting: Iterable[Lasting]) -> Iterator[Fact]:
@@ -104,7 +98,8 @@ def with_history(lasting: Iterable[Lasting]) -> Iterator[Fact]:
             if old := facts.pop(keys.get((id(owner), text), ""), None):
                 replaced.append(old)
         keys[id(message), said.text] = key
-        withdrawn = statement is not None and statement.withdraws
+        values = statement.frames.items() if statement else ()
+        withdrawn = any(frame.kind == "rule" and value == "free" for frame, value in values)
         same = facts.pop(key, None)
         if same is None and withdrawn and not replaced:
             continue
@@ -114,9 +109,13 @@ def with_history(lasting: Iterable[Lasting]) -> Iterator[Fact]:
             **(_wording(same) if same else said).model_dump(),
             noted=noted or (same is not None and same.noted),
             withdrawn=withdrawn,
-            before=tuple(sorted(before, key=attrgetter("at"))),
+            before=tuple(sorted(before, key=_when)),
         )
     yield from facts.values()
+
+
+def _when(said: Wording) -> int:
+    return instant(said.at)
 
 
 def _wording(fact: Fact) -> Wording:

@@ -85,11 +85,6 @@ class Statement(NamedTuple):
     is_change: bool
     """Whether the sentence says that something changed."""
 
-    @property
-    def withdraws(self) -> bool:
-        """Whether the sentence takes a rule back."""
-        return "free" in (x for frame, x in self.frames.items() if frame.kind == "rule")
-
 
 class Restatements(Generic[T]):
     """Holds statements in order, each with its owner: the message that contains it. At most `most`

@@ -19,7 +19,6 @@ LARGEST_ZIP = 2_000_000_000
 """How many bytes are read from the files of one zip together."""
 _BEGINNING = 512
 """How many bytes of a file show whether it is text."""
-_PAGES = (b"<", b"\xef\xbb\xbf<")
 _BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError)
 """Errors of damaged and locked files, and of unknown methods."""
 
@@ -58,7 +57,7 @@ def _read(
     try:
         with archive.open(member) as stream:
             begins = stream.read(_BEGINNING)
-            if b"\0" in begins or begins.startswith(_PAGES):
+            if b"\0" in begins or begins.startswith((b"<", b"\xef\xbb\xbf<")):
                 reason = "no conversation: a page or binary data"
                 return InvalidTranscript(name, reason, is_foreign=True)
             stream.seek(0)

@@ -235,8 +235,8 @@ def _others(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
     named = {str(named_path(path)) for path in paths} - read
     of_named = [each for each in unknown if each.path in named]
     for each in of_named:
-        why = f"holds no conversation: {each.reason}"
-        yield Aside(one_line(f"{_below(each.path, paths)}: {why}", LONGEST_LINE))
+        line = f"{_below(each.path, paths)}: holds no conversation: {each.reason}"
+        yield Aside(one_line(line, LONGEST_LINE))
     if empty:
         yield Aside(f"{counted(empty, 'conversation')} without a message: --json lists them")
     if others := len(unknown) - len(of_named) - empty:

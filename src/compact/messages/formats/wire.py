@@ -168,8 +168,7 @@ class WireFormat(ABC):
         """
         kind = text_in(raw, "type")
         text = raw.get("text")
-        if isinstance(text, Mapping):  # a part of a thread: the Assistants API, Jan
-            text = text.get("value")
+        text = text.get("value") if isinstance(text, Mapping) else text  # Assistants API, Jan
         if kind in self.text_kinds and isinstance(text, str):
             return Text(text, raw=raw)
         if kind == "refusal" and isinstance(raw.get("refusal"), str):

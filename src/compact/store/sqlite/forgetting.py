@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,6 +127,8 @@ def discard(pool: Pool) -> None:
 class _Traces(NamedTuple):
     ids: frozenset[str]
     scope: str
+    whole: bool
+    """Whether all of the scope was deleted."""
     created: float
     """When the oldest session began, in seconds since 1970."""
     keys: str
@@ -143,7 +145,7 @@ def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -
         NotFound: no such session.
         StoreFailed: it could not be deleted.
     """
-    return _forget(pool, _scope, session_id, copies).model_copy(update={"session_id": session_id})
+    return _forget(pool, session_id, None, copies)
 
 
 def forget_scope(pool: Pool, scope: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
@@ -152,24 +154,20 @@ def forget_scope(pool: Pool, scope: str, *, copies: Sequence[str] = ()) -> Forgo
     Raises:
         StoreFailed: they could not be deleted; all of them are still there.
     """
-    return _forget(pool, lambda *_: scope, None, copies).model_copy(update={"scope": scope})
+    return _forget(pool, None, scope, copies)
 
 
 def _forget(
-    pool: Pool,
-    scope_of: Callable[[apsw.Connection, str], str],
-    session_id: str | None,
-    copies: Sequence[str],
+    pool: Pool, session_id: str | None, scope: str | None, copies: Sequence[str]
 ) -> ForgottenReport:
     places = [named_path(each).absolute() for each in copies]
     files = [each for place in places for each in copies_in(place)]
     removed = Counter[str]()
     with pool.write() as db:
-        scope = scope_of(db, session_id or "")
-        traces = _traces(db, scope, session_id)
+        traces = _traces(db, session_id, scope)
         for each in traces.ids:
             removed.update(session_rows.delete(db, each))
-        quoted = _take_out_quotes(db, traces.ids, scope)
+        quoted = _take_out_quotes(db, traces.ids, traces.scope)
         for place in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
             db.execute(sql, (_COPIES + place,))
@@ -177,22 +175,24 @@ def _forget(
         removed["files of archives"] += len(folder.files_of(archive.name))
     removed["copies"] += len(files)
     remains = (*_finish(pool, places), *_left(pool, traces, places))
-    return ForgottenReport(removed=+removed, quoted=quoted, remains=remains)
+    return ForgottenReport(
+        session_id=session_id, scope=scope, removed=+removed, quoted=quoted, remains=remains
+    )
 
 
-def _traces(db: apsw.Connection, scope: str, session_id: str | None) -> _Traces:
-    """Note what is looked for after the deletion of a scope, or of one session of it."""
-    sql = """
-        SELECT key, id, unixepoch(created_at) FROM sessions
-        WHERE scope = ?1 AND id = coalesce(?2, id)
-    """
-    rows = query(db, sql, (text(scope), None if session_id is None else text(session_id)))
+def _traces(db: apsw.Connection, session_id: str | None, scope: str | None) -> _Traces:
+    """Note what is looked for after the deletion of a session, or of a scope."""
+    column, name = ("scope", scope) if session_id is None else ("id", session_id)
+    scope = _scope(db, session_id) if session_id is not None else scope or ""
+    sql = f"SELECT key, id, unixepoch(created_at) FROM sessions WHERE {column} = ?"
+    rows = query(db, sql, (text(name or ""),))
     keys = json.dumps([row[0] for row in rows])
     branches = query(db, f"SELECT key FROM branches WHERE session {_AMONG}", (keys,))
     archives = filter(None, (originals.of_key(db, row[0]) for row in rows))
     return _Traces(
         ids=frozenset(text_of(row[1]) for row in rows),
         scope=scope,
+        whole=session_id is None,
         created=min((row[2] or 0.0 for row in rows), default=0.0),
         keys=keys,
         branches=json.dumps([row[0] for row in branches]),
@@ -234,13 +234,13 @@ def _beside(path: Path, traces: _Traces) -> Iterator[str]:
     for name in glob.glob(f"{glob.escape(str(path))}.damaged-*"):
         if Path(name).stat().st_mtime >= traces.created:
             yield f"{name}, which a repair kept, may still hold words of it"
-    for folder_of_one in sorted(path.parent.glob("migrations/*")):
-        names = [json.dumps(each, ensure_ascii=False) for each in traces.ids]
-        for file in folder_of_one.glob("manifest.json"):
-            said = file.read_text(encoding="utf-8", errors="replace")
-            if any(f'"session_id": {name}' in said for name in names):
-                yield f"{file}, the list of a migration, names it"
-        for file in sorted(folder_of_one.glob("*/sessions.db")):
+    marks = [("scope", traces.scope)] if traces.whole else [("session_id", x) for x in traces.ids]
+    names = [f'"{key}": {json.dumps(name, ensure_ascii=False)}' for key, name in marks]
+    for kept in sorted(path.parent.glob("migrations/*")):
+        file = kept / "manifest.json"
+        if file.is_file() and any(map(file.read_text("utf-8", "replace").__contains__, names)):
+            yield f"{file}, the list of a migration, names it"
+        for file in sorted(kept.glob("*/sessions.db")):
             if _holds(file, traces):
                 yield f"{file.parent}, which a migration kept, holds it"
 
@@ -252,7 +252,7 @@ def _holds(file: Path, traces: _Traces) -> bool:
         db = apsw.Connection(f"{file.as_uri()}?immutable=1", flags=flags)
         with closing(db):
             rows = query(db, "SELECT id FROM sessions WHERE scope = ?", (text(traces.scope),))
-        return not traces.ids.isdisjoint(text_of(row[0]) for row in rows)
+        return any(traces.whole or text_of(row[0]) in traces.ids for row in rows)
     except apsw.Error:
         return True
 
