@@ -902,6 +902,27 @@ def test_a_persons_chats_come_once_however_often_they_are_brought(kind, tmp_path
     assert bring("april", **grown) == ({"there": 3}, texts(**grown))
 
 
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [("chatgpt", "c-"), ("claude", "u-"), ("jan", "jan_"), ("openwebui", "w-")],
+)
+def test_a_persons_chats_keep_the_ids_and_titles_of_their_program(kind, names, run, tmp_path):
+    for name, data in KINDS[kind]({"bread": 2, "boat": 3}).items():
+        (tmp_path / "old" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "old" / name).write_bytes(data)
+    run("migrate", "old")
+    with SQLiteManager(STORE) as store:
+        told = {each.id: each.title for each in store.sessions()}
+    assert told == {f"{names}bread": "bread", f"{names}boat": "boat"}
+
+
+def test_of_chats_without_times_one_may_begin_as_another_does(run, tmp_path):
+    said = [{"role": role, "content": "Hello."} for role in ("user", "assistant", "user")]
+    chats = {"chats": [{"messages": said[:2]}, {"messages": said}]}
+    (tmp_path / "all.json").write_text(json.dumps(chats))
+    assert set(outcomes(run("migrate", "all.json", "--json")).values()) == {"new"}
+
+
 def test_what_an_export_holds_besides_is_counted_and_no_error(run, tmp_path):
     """An empty chat, a message that nobody said, pages, pictures, settings."""
     (name, data), = of_chatgpt({"bread": 2}).items()  # fmt: skip
@@ -915,11 +936,13 @@ def test_what_an_export_holds_besides_is_counted_and_no_error(run, tmp_path):
     told = {Path(each["path"]).name: each["reason"] for each in
             json.loads(report.read_text())["conversations"]}  # fmt: skip
     assert told["one.png"] == told["chat.html"] == "no conversation: a page or binary data"
-    [first, _] = json.loads(zipfile.ZipFile(name).read("conversations-000.json"))
+    [first, empty] = json.loads(zipfile.ZipFile(name).read("conversations-000.json"))
     first["mapping"]["odd"] = {"parent": first["current_node"], "message": {"content": {}}}
     first["current_node"] = "odd"
-    Path("conversations.json").write_text(json.dumps([{**first, "id": "odd"}]))
-    [found] = json.loads(run("migrate", "conversations.json", "--json").out)["conversations"]
+    Path("conversations.json").write_text(json.dumps([{**first, "id": "odd"}, empty]))
+    done = run("migrate", "conversations.json", "--json")
+    assert done.code == 0, "an empty chat beside others is no error"
+    found = json.loads(done.out)["conversations"][0]
     assert (found["outcome"], found["messages"]) == ("new", 2)
     assert "expected an author with a role" in found["notes"][0]
 

@@ -329,7 +329,7 @@ def test_a_person_is_deleted_whole_and_nobody_else(capsys, monkeypatch, run, cha
     refused(run("memory", "forget", "one", "--person", "anna", "--store", chat), "name one session")
     at = ("--person", "anna", "--store", chat)
     refused(run("memory", "forget", *at, "--scope", "bob", "--yes"), "name one session")
-    code, asked = deleting(capsys, monkeypatch, "n\n", *at)
+    _, asked = deleting(capsys, monkeypatch, "n\n", *at)
     assert "Delete scope 'anna', 2 sessions, 2 messages, for good? [y/N] " in asked
     done = run("memory", "forget", *at, "--yes", "--json")
     told = json.loads(done.out)

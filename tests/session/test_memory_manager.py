@@ -431,7 +431,12 @@ def test_facts_are_told_as_they_stand_with_what_they_replaced(store: SQLiteManag
     put(store, "a", "My dentist is Dr. Abel. We had soup. Is it late?", "My dentist is Dr. Wu.")
     put(store, "b", "Never call me before ten.", at=DAY + timedelta(days=50))
     put(store, "d", "My dentist is now Dr. Nakamura.", at=DAY + timedelta(days=300))
-    put(store, "e", "It's fine to call me before ten again.", at=DAY + timedelta(days=310))
+    put(
+        store,
+        "e",
+        "It's fine to call me before ten again. There is no need to sing.",
+        at=DAY + timedelta(days=310),
+    )
     put(store, "theirs", "My dentist is Dr. Eve.", scope="bob")
     memory.remember("No walnuts. I am allergic.", at=DAY + timedelta(days=400))
     steps = list[tuple[int, int]]()

@@ -87,9 +87,7 @@ def lasting_in(message: Message, session_id: str, position: int) -> Iterator[Las
 
 
 def with_history(lasting: Iterable[Lasting]) -> Iterator[Fact]:
-    """Yield the statements that still stand, each with those that it replaced. The sentences come
-    in the order of their times.
-    """
+    """Yield what still stands, with what it replaced. Sentences are given in order of time."""
     facts, keys = dict[str, Fact](), dict[tuple[int, str], str]()
     stated = Restatements[Message](MOST_STATED)
     for said, message, noted, statement in lasting:
@@ -119,4 +117,4 @@ def _when(said: Wording) -> int:
 
 
 def _wording(fact: Fact) -> Wording:
-    return Wording.model_validate(fact.model_dump(include=set(Wording.model_fields)))
+    return Wording(**fact.model_dump(include=set(Wording.model_fields)))
