@@ -12,6 +12,7 @@ import sys
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from functools import partial
@@ -783,7 +784,7 @@ def zipped(**files):
 
 def of_chatgpt(chats):
     def conversation(name, count):
-        nodes = {"top": {"parent": None, "message": None}}
+        nodes: dict[str, object] = {"top": {"parent": None, "message": None}}
         for each, role, text, at in said_in(name, count):
             nodes[each] = {"parent": [*nodes][-1], "message": {
                 "id": each, "author": {"role": role}, "create_time": seconds(at),
@@ -865,7 +866,7 @@ def lines(*rows):
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-KINDS = {
+KINDS: dict[str, Callable[..., dict[str, bytes]]] = {
     "chatgpt": of_chatgpt,
     "claude": of_claude,
     "jan": of_jan,

@@ -221,7 +221,7 @@ class MemoryManager:
         self,
         session_id: str,
         message: Given | str | None = None,
-        content: str = "",
+        content: str | Sequence[object] = "",
         **fields: object,
     ) -> Message:
         """Append a message to a session of the scope. Create the session if there is none. Pass a
