@@ -858,6 +858,15 @@ def of_nobody(chats, *, timed=True):
         for name, count in chats.items()]}).encode()}  # fmt: skip
 
 
+def of_a_line_each(chats):
+    """Messages for a provider, a conversation a line: without ids, times and titles."""
+    rows = (
+        {"messages": [{"role": role, "content": text} for _, role, text, _ in said_in(*each)]}
+        for each in chats.items()
+    )
+    return {"all.jsonl": lines(*rows)}
+
+
 def seconds(time):
     return datetime.fromisoformat(time).timestamp()
 
@@ -874,6 +883,7 @@ KINDS: dict[str, Callable[..., dict[str, bytes]]] = {
     "openwebui": of_open_webui,
     "no ids": of_nobody,
     "neither ids nor times": partial(of_nobody, timed=False),
+    "a line each": of_a_line_each,
 }
 
 

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from compact.errors import NotFound, StoreFailed
 from compact.memory.retention import RESTORED
 from compact.messages import chain
-from compact.messages.codec import encode_whole
+from compact.messages.codec import encode_whole, instant
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Session
@@ -27,6 +26,8 @@ MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
 PAGE = 1_000
 """Messages per read."""
+READING = 1_000_000
+"""Microseconds. The times of messages without one are this near: they are those of the reading."""
 Compared = Literal["same", "grown", "behind", "other"]
 
 
@@ -76,7 +77,7 @@ class StoredSources:
     scope: str
     _by_content: dict[tuple[str, int], str] = field(default_factory=dict)
     _by_place: dict[tuple[str, int], str] = field(default_factory=dict)
-    _by_beginning: dict[bytes, list[tuple[str, datetime, datetime]]] | None = None
+    _by_beginning: dict[bytes, list[tuple[str, int, int]]] | None = None
 
     def __post_init__(self) -> None:
         for session in self.store.sessions(scope=self.scope):
@@ -101,16 +102,16 @@ class StoredSources:
 
     def begun_alike(self, messages: Sequence[Message]) -> tuple[list[str], list[str]]:
         """The sessions from files that begin with the same words: those at the same time, and those
-        where the session or the messages have no times, so that all of theirs are the same.
+        where the session or the messages have no times but those of their reading.
         """
         if self._by_beginning is None:
             self._by_beginning = {}
             for session_id in dict.fromkeys(self._by_content.values()):
                 self._begins(session_id)
-        at, until = messages[0].timestamp, messages[-1].timestamp
+        at, until = instant(messages[0].timestamp), instant(messages[-1].timestamp)
         alike = self._by_beginning.get(chain.link(chain.START, messages[0]), [])
         sure = [name for name, first, _ in alike if first == at]
-        timeless = [name for name, first, last in alike if first == last or at == until]
+        timeless = [name for name, first, last in alike if min(last - first, until - at) < READING]
         return sure, [name for name in timeless if name not in sure]
 
     def _begins(self, session_id: str) -> None:
@@ -118,7 +119,7 @@ class StoredSources:
             with suppress(NotFound, StoreFailed):  # a dry run, or an archive that is away
                 session = self.store.session(session_id)
                 entries = self.store.read(session.branch.id, 0, 1)
-                times = entries[0].message.timestamp, session.updated_at
+                times = instant(entries[0].message.timestamp), instant(session.updated_at)
                 alike = self._by_beginning.setdefault(self.store.chain(session.branch.id, 1), [])
                 alike.append((session_id, *times))
 
