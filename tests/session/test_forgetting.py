@@ -371,7 +371,7 @@ def test_no_byte_of_a_person_is_left_and_every_byte_of_others(
     report = anna.forget(person="anna")
     assert report.remains == (
         f"{kept / 'manifest.json'}, the list of a migration, names it",
-        f"{kept / 'backup'}, which a migration kept, holds it",
+        f"{kept / 'backup'}, which a migration kept, may hold it",
     )
     assert (report.session_id, report.scope, report.quoted) == (None, "anna", {})
     assert report.removed["sessions"] == 4

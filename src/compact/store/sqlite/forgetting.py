@@ -242,7 +242,7 @@ def _beside(path: Path, traces: _Traces) -> Iterator[str]:
             yield f"{file}, the list of a migration, names it"
         for file in sorted(kept.glob("*/sessions.db")):
             if _holds(file, traces):
-                yield f"{file.parent}, which a migration kept, holds it"
+                yield f"{file.parent}, which a migration kept, may hold it"
 
 
 def _holds(file: Path, traces: _Traces) -> bool:
