@@ -57,10 +57,11 @@ if TYPE_CHECKING:
     from compact.store.sqlite.vector_store import Backend
     from compact.store.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus
-    from compact.transcripts import documents, reading, writing
+    from compact.transcripts import documents, reading, writing, zipped
     from compact.transcripts.transcript import Transcript as Transcript
 
     read_file, read_stream = documents.bytes_of, documents.all_of
+    is_zip, zipped_files = zipped.is_zip, zipped.files_in
     each_transcript = reading.each
     repair_store, write_transcript = repair, writing.write
 
@@ -73,6 +74,7 @@ _LOADED_LATE = {
     "embedder": "models.providers.embedders:embedder",
     "how_to_install": "models.providers.clients:how_to_install",
     "is_here": "models.providers.clients:is_here",
+    "is_zip": "transcripts.zipped:is_zip",
     "key_for": "models.providers.clients:key_for",
     "leads_to": "models.providers.clients:leads_to",
     "ollama_models": "models.providers.ollama_chat:ollama_models",
@@ -83,6 +85,7 @@ _LOADED_LATE = {
     "repair_store": "store.sqlite.repair:repair",
     "turn_recall": "memory.turn_recall:turn_recall",
     "write_transcript": "transcripts.writing:write",
+    "zipped_files": "transcripts.zipped:files_in",
 }
 """Public name -> the module that defines it, for adapters and the memory. Each is loaded on first
 use. The memory's room depends on the sessions' room, so it is named here and not imported."""

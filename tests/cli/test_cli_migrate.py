@@ -1,5 +1,6 @@
 """`compactctl migrate`: conversations of other programs come along as sessions (MIG)."""
 
+import io
 import json
 import os
 import re
@@ -9,7 +10,12 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zipfile
+from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -747,3 +753,232 @@ def test_a_huge_old_session_with_odd_ids_comes_along(run, tmp_path):
     run("sessions", "import", "1.json", "--store", "other.db")
     run("sessions", "export", "roof", "--store", "other.db", "-o", "2.json")
     assert Path("1.json").read_bytes() == Path("2.json").read_bytes()
+
+
+# --- a person's data from other programs, once, twice and grown -----------------------------------
+
+
+def said_in(chat, count):
+    """What a chat says, turn by turn: times a minute apart, each chat on a day of its own."""
+    day = {"bread": 3, "boat": 4, "kite": 5}[chat]
+    roles = ("user", "assistant")
+    texts = (f"Hello, about the {chat}.", f"The {chat} it is.", f"My {chat} is red.", "Red.")
+    return [
+        (f"{chat}-{n}", roles[n % 2], texts[n], f"2025-03-0{day}T10:0{n}:00+00:00")
+        for n in range(count)
+    ]
+
+
+def zipped(**files):
+    """A zip with these files, and what account exports have beside them."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in files.items():
+            archive.writestr(name.replace("__", "/") + ".json", json.dumps(value))
+        archive.writestr("chat.html", "<html><body>Hello, about the bread.</body></html>")
+        archive.writestr("pictures/one.png", b"\x89PNG\0\0")
+        archive.writestr("user.json", json.dumps({"id": "u-1", "email": "wren@example.org"}))
+        archive.writestr("message_feedback.json", "[]")
+    return {"export.zip": data.getvalue()}
+
+
+def of_chatgpt(chats):
+    def conversation(name, count):
+        nodes: dict[str, object] = {"top": {"parent": None, "message": None}}
+        for each, role, text, at in said_in(name, count):
+            nodes[each] = {"parent": [*nodes][-1], "message": {
+                "id": each, "author": {"role": role}, "create_time": seconds(at),
+                "content": {"content_type": "text", "parts": [text]}}}  # fmt: skip
+        return {"id": f"c-{name}", "title": name, "mapping": nodes, "current_node": [*nodes][-1]}
+
+    empty = {"id": "c-new", "title": "New chat", "mapping": {"top": {"parent": None}}}
+    first, *rest = [conversation(*each) for each in chats.items()]
+    return zipped(**{"conversations-000": [first, empty], "conversations-001": rest})
+
+
+def of_claude(chats):
+    return zipped(
+        conversations=[
+            {"uuid": f"u-{name}", "name": name, "chat_messages": [
+                {"uuid": each, "sender": "human" if role == "user" else role, "text": text,
+                 "created_at": at} for each, role, text, at in said_in(name, count)]}
+            for name, count in chats.items()
+        ],
+        projects__one={"uuid": "p", "prompt_template": "Be kind.", "docs": []},
+    )  # fmt: skip
+
+
+def of_jan(chats):
+    files = {}
+    for name, count in chats.items():
+        rows = [
+            {"object": "thread.message", "thread_id": f"jan_{name}", "role": role, "id": each,
+             "content": [{"type": "text", "text": {"value": text, "annotations": []}}],
+             "created_at": seconds(at)} for each, role, text, at in said_in(name, count)
+        ]  # fmt: skip
+        about = {"object": "thread", "title": name, "metadata": {}}
+        files[f"threads/jan_{name}/thread.json"] = json.dumps(about).encode()
+        files[f"threads/jan_{name}/messages.jsonl"] = lines(*rows)
+    return files
+
+
+def of_sillytavern(chats):
+    """No ids at all; every chat of a character begins with the same words."""
+    head = {"user_name": "Wren", "character_name": "Sera", "chat_metadata": {}}
+    return {
+        f"chats/Sera/Sera - {name}.jsonl": lines(
+            head,
+            {"name": "Sera", "is_user": False, "mes": "Welcome.", "send_date": "2025-03-01"},
+            *({"name": "Wren" if role == "user" else "Sera", "is_user": role == "user",
+               "mes": text, "send_date": at} for _, role, text, at in said_in(name, count)),
+        )
+        for name, count in chats.items()
+    }  # fmt: skip
+
+
+def of_open_webui(chats):
+    def chat(name, count):
+        messages, before = {}, None
+        for each, role, text, at in said_in(name, count):
+            messages[each] = {"id": each, "parentId": before, "role": role, "content": text,
+                              "timestamp": seconds(at)}  # fmt: skip
+            before = each
+        history = {"messages": messages, "currentId": before}
+        return {"id": f"w-{name}", "title": name, "chat": {"title": name, "history": history}}
+
+    return {"export.json": json.dumps([*map(chat, chats, chats.values())]).encode()}
+
+
+def of_nobody(chats, *, timed=True):
+    """A list of chats without ids, with times or without."""
+    return {"all.json": json.dumps({"chats": [
+        {"title": name, "messages": [
+            {"role": role, "content": text, **({"createdAt": at} if timed else {})}
+            for _, role, text, at in said_in(name, count)]}
+        for name, count in chats.items()]}).encode()}  # fmt: skip
+
+
+def of_a_line_each(chats):
+    """Messages for a provider, a conversation a line: without ids, times and titles."""
+    rows = (
+        {"messages": [{"role": role, "content": text} for _, role, text, _ in said_in(*each)]}
+        for each in chats.items()
+    )
+    return {"all.jsonl": lines(*rows)}
+
+
+def seconds(time):
+    return datetime.fromisoformat(time).timestamp()
+
+
+def lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+KINDS: dict[str, Callable[..., dict[str, bytes]]] = {
+    "chatgpt": of_chatgpt,
+    "claude": of_claude,
+    "jan": of_jan,
+    "sillytavern": of_sillytavern,
+    "openwebui": of_open_webui,
+    "no ids": of_nobody,
+    "neither ids nor times": partial(of_nobody, timed=False),
+    "a line each": of_a_line_each,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_persons_chats_come_once_however_often_they_are_brought(kind, tmp_path):
+    """Once, twice, from elsewhere, and grown: in another order, with a new one first."""
+
+    def bring(folder, **chats):
+        for name, data in KINDS[kind](chats).items():
+            (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / folder / name).write_bytes(data)
+        report = migrate(tmp_path / folder, store=tmp_path / "chat.db")
+        done = [each for each in report.conversations if each.outcome != "unknown"]
+        with SQLiteManager(tmp_path / "chat.db") as store:
+            texts = [store.get_conversation(each.id).messages for each in store.sessions()]
+        told = sorted([m.text for m in each if m.text != "Welcome."] for each in texts)
+        return Counter(each.outcome for each in done), told
+
+    def texts(**chats):
+        return sorted([text for _, _, text, _ in said_in(*each)] for each in chats.items())
+
+    old = {"bread": 2, "boat": 3}
+    assert bring("march", **old) == ({"new": 2}, texts(**old))
+    assert bring("march", **old) == ({"there": 2}, texts(**old))
+    grown = {"kite": 2, "boat": 3, "bread": 4}
+    assert bring("april", **grown) == ({"new": 1, "there": 1, "grown": 1}, texts(**grown))
+    assert bring("april", **grown) == ({"there": 3}, texts(**grown))
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [("chatgpt", "c-"), ("claude", "u-"), ("jan", "jan_"), ("openwebui", "w-")],
+)
+def test_a_persons_chats_keep_the_ids_and_titles_of_their_program(kind, names, run, tmp_path):
+    for name, data in KINDS[kind]({"bread": 2, "boat": 3}).items():
+        (tmp_path / "old" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "old" / name).write_bytes(data)
+    run("migrate", "old")
+    with SQLiteManager(STORE) as store:
+        told = {each.id: each.title for each in store.sessions()}
+    assert told == {f"{names}bread": "bread", f"{names}boat": "boat"}
+
+
+def test_of_chats_without_times_one_may_begin_as_another_does(run, tmp_path):
+    said = [{"role": role, "content": "Hello."} for role in ("user", "assistant", "user")]
+    chats = {"chats": [{"messages": said[:2]}, {"messages": said}]}
+    (tmp_path / "all.json").write_text(json.dumps(chats))
+    assert set(outcomes(run("migrate", "all.json", "--json")).values()) == {"new"}
+
+
+def test_what_an_export_holds_besides_is_counted_and_no_error(run, tmp_path):
+    """An empty chat, a message that nobody said, pages, pictures, settings."""
+    (name, data), = of_chatgpt({"bread": 2}).items()  # fmt: skip
+    (tmp_path / name).write_bytes(data)
+    done = run("migrate", name)
+    assert done.code == 0
+    assert "conversations-000.json#1" in done.out
+    assert "1 conversation without a message" in done.err
+    assert "5 files hold no conversation" in done.err
+    [report] = Path(".compact/migrations").glob("*/manifest.json")
+    told = {Path(each["path"]).name: each["reason"] for each in
+            json.loads(report.read_text())["conversations"]}  # fmt: skip
+    assert told["one.png"] == told["chat.html"] == "no conversation: a page or binary data"
+    [first, empty] = json.loads(zipfile.ZipFile(name).read("conversations-000.json"))
+    first["mapping"]["odd"] = {"parent": first["current_node"], "message": {"content": {}}}
+    first["current_node"] = "odd"
+    Path("conversations.json").write_text(json.dumps([{**first, "id": "odd"}, empty]))
+    done = run("migrate", "conversations.json", "--json")
+    assert done.code == 0, "an empty chat beside others is no error"
+    found = json.loads(done.out)["conversations"][0]
+    assert (found["outcome"], found["messages"]) == ("new", 2)
+    assert "expected an author with a role" in found["notes"][0]
+
+
+def test_a_zip_that_cannot_be_read_says_why(run, tmp_path, monkeypatch):
+    """Limits hold whatever sizes a zip states; nothing is unpacked to the disk."""
+    (_, good), = of_chatgpt({"bread": 2}).items()  # fmt: skip
+    locked = bytearray(good)
+    for mark, at in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        locked[good.index(mark) + at] |= 1
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("export.zip", good)
+        archive.writestr("notes.pdf", b"%PDF\0")
+    for data, reason in (
+        (good[: len(good) // 2], "a zip that cannot be read"),
+        (inner.getvalue(), "a zip without a conversation: export.zip, notes.pdf"),
+        (bytes(locked), "password required"),
+    ):
+        (tmp_path / "x.zip").write_bytes(data)
+        done = run("migrate", "x.zip")
+        assert done.code == 2
+        assert reason in done.err
+    monkeypatch.setattr("compact.transcripts.zipped.LARGEST_ZIP", 100)
+    (tmp_path / "x.zip").write_bytes(good)
+    assert "larger than" in run("migrate", "x.zip").err
+    assert "a zip: `compactctl migrate`" in run("tokens", "x.zip").err
+    assert not list(tmp_path.rglob("conversations*"))

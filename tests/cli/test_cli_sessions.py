@@ -322,6 +322,22 @@ def test_what_other_branches_hold_is_deleted_and_counted_too(run, chat):
     assert b"Brammersund" not in left
 
 
+def test_a_person_is_deleted_whole_and_nobody_else(capsys, monkeypatch, run, chat):
+    for name in ("one", "two"):
+        made(chat, name, scope="anna")
+    refused(run("memory", "forget", "--store", chat), "name one session")
+    refused(run("memory", "forget", "one", "--person", "anna", "--store", chat), "name one session")
+    at = ("--person", "anna", "--store", chat)
+    refused(run("memory", "forget", *at, "--scope", "bob", "--yes"), "name one session")
+    _, asked = deleting(capsys, monkeypatch, "n\n", *at)
+    assert "Delete scope 'anna', 2 sessions, 2 messages, for good? [y/N] " in asked
+    done = run("memory", "forget", *at, "--yes", "--json")
+    told = json.loads(done.out)
+    assert (done.code, told["person"], told["complete"]) == (0, "anna", True)
+    assert told["removed"]["sessions"] == 2
+    assert [each.id for each in wiring.store_at(chat).sessions()] == ["harbour"]
+
+
 def open_log(file):
     log = file.with_name(file.name + "-wal")
     return log.read_bytes() if log.exists() else b""

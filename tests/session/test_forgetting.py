@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 import apsw
 import pytest
 
-from compact import CompactConfig, ContextManager, MemoryManager
-from compact.errors import NotFound, StoreDamaged
+from compact import CompactConfig, ContextManager, MemoryManager, migrate
+from compact.errors import InvalidArgument, NotFound, StoreDamaged
 from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.messages.sessions import Entry
 from compact.store.archives import folder as archive_folder
@@ -342,3 +343,53 @@ def test_other_scopes_have_no_such_session(memory: MemoryManager) -> None:
     with pytest.raises(NotFound):
         memory.forget("theirs")
     assert store_of(memory).session("theirs")
+
+
+# --- a person -------------------------------------------------------------------------------------
+
+
+def test_no_byte_of_a_person_is_left_and_every_byte_of_others(
+    tmp_path: Path, memory: MemoryManager, settings: CompactConfig
+) -> None:
+    """All sessions of a scope: archived, packed, open, notes, copies; and what migrations kept."""
+    store = store_of(memory)
+    talk(store, "keep", "The gate stays open.")
+    anna = MemoryManager(store, scope="anna", settings=settings)
+    plant(store)
+    store.db.execute("UPDATE sessions SET scope = 'anna' WHERE id = 'tower'")
+    talk(store, "gate", SECRETS["branch"], scope="anna")
+    anna.remember(SECRETS["note"])
+    FileStorage(settings.archive or "").save_summary("gate", 1, SECRETS["summary"])
+    assert not anna.archive(["tower"]).failed
+    anna.archives.pack(["gate"], now=DAY)
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps([{"role": "user", "content": "The gate again."}]))
+    migrate(old, store=store, scope="anna")
+    [kept] = (tmp_path / "migrations").iterdir()
+    for name in ("keep", "gate"):
+        recall_of(store, name, "tower")
+    report = anna.forget(person="anna")
+    assert report.remains == (
+        f"{kept / 'manifest.json'}, the list of a migration, names it",
+        f"{kept / 'backup'}, which a migration kept, may hold it",
+    )
+    assert (report.session_id, report.scope, report.quoted) == (None, "anna", {})
+    assert report.removed["sessions"] == 4
+    assert report.removed["copies"] == report.removed["files of archives"] == 1
+    assert anna.forget(person="anna").remains == report.remains, "as long as it is there"
+    shutil.rmtree(kept)
+    assert standing(tmp_path) == set()
+    assert anna.sessions() == []
+    assert store.integrity_check() == []
+    assert [hit.session_id for hit in memory.search("gate").hits] == ["keep"]
+    told = store.db.execute("SELECT what FROM changes WHERE kind = 'recalled'").get
+    assert "tower" in told, "another scope's log is as it was"
+    assert whole(anna.forget(person="anna")).removed == {}, "again, as a proof"
+
+
+def test_a_person_is_named_or_nobody_is_deleted(memory: MemoryManager) -> None:
+    talk(store_of(memory), "mine", "Mine.")
+    for wrong in ({}, {"person": "anna"}, {"person": ""}, {"session_id": "mine", "person": "x"}):
+        with pytest.raises(InvalidArgument, match="person='default'"):
+            memory.forget(**wrong)
+    assert [each.id for each in memory.sessions()] == ["mine"]

@@ -396,3 +396,71 @@ def test_a_long_catch_up_tells_how_far_it_is(tmp_path: Path) -> None:
         assert memory.catch_up(lambda done, every: told.append((done, every)))
         assert told == [(500, 1_200), (1_000, 1_200), (1_200, 1_200)]
         assert memory.status().unindexed == 0
+
+
+# --- a person's own doors -------------------------------------------------------------------------
+
+
+def test_a_companion_needs_no_more_than_messages(store: SQLiteManager) -> None:
+    memory = MemoryManager(store)
+    one = memory.add_message("garden", "user", "The fern stands by the window.", timestamp=DAY)
+    two = memory.add_message("garden", {"role": "assistant", "content": "It likes shade."})
+    part = {"type": "text", "text": {"value": "And water?", "annotations": []}}
+    asked = memory.add_message("garden", role="user", content=[part], created_at=1_710_000_000)
+    assert (one.id, two.id, asked.id) == ("m0", "m1", "m2")
+    assert (one.timestamp, asked.text, asked.timestamp.year) == (DAY, "And water?", 2024)
+    assert [hit.text for hit in memory.search("fern").hits][:1] == [one.text]
+    with pytest.raises(InvalidArgument, match="session_id"):
+        memory.add_message("", "user", "Hello")
+    with pytest.raises(NotFound, match="choose one such as 'bob/garden'"):
+        MemoryManager(store, scope="bob").add_message("garden", "user", "Hello")
+
+
+def test_a_note_is_a_message_like_any_other_and_never_ages(tmp_path: Path) -> None:
+    with MemoryManager(tmp_path / "chat.db", scope="anna") as memory:
+        note = memory.remember("I am allergic to walnuts.", at="2020-03-01")
+        memory.remember("My sister is called Maren.")
+        [session] = memory.sessions()
+        assert (session.title, session.scope) == ("Notes", "anna")
+        assert (note.timestamp.year, note.importance_score) == (2020, 1.0)
+        assert memory.search("walnuts", least_importance=0.9).hits[0].text == note.text
+        memory.age(datetime(2030, 1, 1, tzinfo=UTC))
+        assert memory.archived() == []
+        assert memory.digest(session.id) is None
+        assert [fact.text for fact in memory.facts()] == ["My sister is called Maren.", note.text]
+        assert memory.forget(session.id).removed["messages"] == 2
+        with pytest.raises(InvalidArgument):
+            memory.remember(" ")
+
+
+def test_facts_are_told_as_they_stand_with_what_they_replaced(store: SQLiteManager) -> None:
+    """Across sessions, by the times of the messages; the newest first."""
+    memory = MemoryManager(store)
+    put(store, "c", "My dentist is now Dr. Nakamura.", at=DAY + timedelta(days=200))
+    put(store, "a", "My dentist is Dr. Abel. We had soup. Is it late?", "My dentist is Dr. Wu.")
+    put(store, "b", "Never call me before ten.", at=DAY + timedelta(days=50))
+    put(store, "d", "My dentist is now Dr. Nakamura.", at=DAY + timedelta(days=300))
+    put(
+        store,
+        "e",
+        "It's fine to call me before ten again. There is no need to sing.",
+        at=DAY + timedelta(days=310),
+    )
+    put(store, "theirs", "My dentist is Dr. Eve.", scope="bob")
+    memory.remember("No walnuts. I am allergic.", at=DAY + timedelta(days=400))
+    steps = list[tuple[int, int]]()
+    told = memory.facts(progress=lambda *step: steps.append(step))
+    assert [(x.text, [y.text for y in x.before]) for x in told] == [
+        ("No walnuts.", []),
+        ("I am allergic.", []),
+        ("It's fine to call me before ten again.", ["Never call me before ten."]),
+        ("My dentist is now Dr. Nakamura.", ["My dentist is Dr. Abel."]),
+    ]
+    assert [x.withdrawn for x in told] == [False, False, True, False]
+    assert [x.noted for x in told] == [True, True, False, False]
+    dentist = told[-1]
+    assert (dentist.session_id, dentist.position) == ("c", 0)
+    assert dentist.at == DAY + timedelta(days=200), "since then, however often it was said"
+    assert dentist.before[0].at == DAY
+    assert memory.facts(limit=1) == told[:1]
+    assert steps == [(n, 6) for n in range(6)]

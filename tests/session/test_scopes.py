@@ -81,6 +81,8 @@ LISTING: dict[type, dict[str, Try]] = {
         "age": lambda memory: memory.age(LATER),
         "age_daily": lambda memory: memory.age_daily(),
         "archived": lambda memory: memory.archived(),
+        "facts": lambda memory: [memory.remember("The gate is blue."), memory.facts()],
+        "remember": lambda memory: memory.remember("The gate is blue."),
         "run_schedule": lambda memory: memory.run_schedule(9).stop(),
         "search": lambda memory: [
             memory.search(ASKED), memory.search(ASKED, sessions=["theirs"], about=ASKED),

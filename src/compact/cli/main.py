@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "memory status": "Show what a memory holds, its archive, and what is due.",
     "memory age": "Write the digests that are due, archive the oldest sessions, embed.",
     "memory archive": "Move old sessions into files, out of the database.",
-    "memory forget": "Delete a session for good.",
+    "memory forget": "Delete a session, or all of a person, for good.",
     "memory backup": "Back up the whole store, while it is in use.",
     "memory restore-backup": "Restore a backup into a new file.",
     "migrate": "Import all conversations from files and folders.",

@@ -111,6 +111,8 @@ class _Migration:
     folder: Path | None = None
     backup: Path | None = None
     stored: StoredSources = field(init=False)
+    touched: set[str] = field(default_factory=set)
+    """The sessions of the conversations so far."""
     planned: dict[str, list[bytes]] = field(default_factory=dict)
     """The message digests of each session that a dry run would make, by the session's id."""
     owners: dict[str, WholeSession] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class _Migration:
     """Called before each conversation."""
 
     def __post_init__(self) -> None:
-        self.stored = StoredSources.of(self.store, self.scope)
+        self.stored = StoredSources(self.store, self.scope)
 
     def over(self, paths: Sequence[Path], progress: Progress | None) -> MigrationReport:
         """Migrate the conversations of these files."""
@@ -179,7 +181,9 @@ class _Migration:
     def one(self, found: FoundConversation) -> MigratedConversation:
         """Migrate one conversation."""
         try:
-            return self._conversation(found)
+            done = self._conversation(found)
+            self.touched.update(filter(None, [done.session_id]))
+            return done
         except StoreFailed:
             raise
         except CompactError as error:
@@ -200,14 +204,8 @@ class _Migration:
         self, found: FoundConversation, read: SessionFile
     ) -> MigratedConversation | None:
         """Return the outcome if the store has a part of it, or another past; else None."""
-        name, links = read.session.id, stored_sources.links_of(read.messages)
-        from_place = self.stored.from_place(found.source.path, found.number)
-        for candidate in filter(None, dict.fromkeys((name, from_place))):
-            session = self._in_scope(candidate)
-            if session is None:
-                continue
-            have = session.branch.messages
-            how = stored_sources.compared(have, self._link_after(session), links)
+        differs = None
+        for session, how, is_own in self._compared(found, read):
             if how in ("same", "behind"):
                 more = "" if how == "same" else "the session has more messages"
                 return _done(found, "there", more, session_id=session.id)
@@ -216,10 +214,31 @@ class _Migration:
             if how == "grown":
                 reason = "an export with more than the session; `sessions import --as ID` takes it"
                 return _done(found, "differs", reason, session_id=session.id)
-            if candidate == from_place and found.own_id in (None, candidate):
+            if is_own:
                 reason = "its file has another past by now: the session stays as it is"
-                return _done(found, "differs", reason, session_id=session.id)
-        return None
+                differs = _done(found, "differs", reason, session_id=session.id)
+        return differs
+
+    def _compared(
+        self, found: FoundConversation, read: SessionFile
+    ) -> Iterator[tuple[Session, stored_sources.Compared, bool]]:
+        """Yield the sessions that the conversation may be, how it compares with each, and whether
+        the session is surely its own. The number says nothing in a file of several.
+        """
+        links, own = stored_sources.links_of(read.messages), found.own_id
+        sure, perhaps = ([], []) if own else self.stored.begun_alike(read.messages)
+        from_place = self.stored.from_place(found.source.path, found.number)
+        named = [read.session.id, from_place] if own or found.is_alone else []
+        of_account = own is not None and not found.is_alone
+        for candidate in dict.fromkeys(filter(None, (*named, *sure, *perhaps))):
+            session = self._in_scope(candidate)
+            if session is None or (candidate in perhaps and candidate in self.touched):
+                continue
+            have = session.branch.messages
+            how = stored_sources.compared(have, self._link_after(session), links)
+            if how == "same" or candidate not in perhaps or min(have, len(links)) > 1:
+                is_known = candidate == from_place or (of_account and MARK in session.metadata)
+                yield session, how, is_known and own in (None, candidate) and candidate in named
 
     def _in_scope(self, session_id: str) -> Session | None:
         """A session of the scope, or one that a dry run would make."""
@@ -398,6 +417,7 @@ def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConver
     hold no conversation.
     """
     named = {str(named_path(path)) for path in paths}
+    named -= {each.path for each in report.conversations if each.outcome != "unknown"}
     return [
         each
         for each in report.conversations

@@ -24,6 +24,8 @@ _NEVER = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv
 _DATABASE = b"SQLite format 3\0"
 EXPORT = "compact_session"
 """The name of compact's own exports among the formats."""
+SHOWN = 5
+"""How many files of a zip without a conversation are named."""
 OTHER_KIND = "a link to nothing, or no file but a pipe or device"
 
 
@@ -50,6 +52,8 @@ class FoundConversation:
     own_id: str | None = None
     """The conversation's own id, where it has one. A snapshot has the id of its session."""
     notes: tuple[str, ...] = ()
+    is_alone: bool = True
+    """Whether the file holds no other conversation."""
 
 
 def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterator[SourceFile]:
@@ -92,10 +96,15 @@ def _real(path: Path) -> Path:
 
 
 def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
-    """The conversations in a file, or one entry with the reason why there are none."""
+    """The conversations in a file, or one entry with the reason why there are none. A zip is like a
+    folder: each of its files has its own conversations.
+    """
     if source.unreadable:
         why = InvalidTranscript(str(source.path), source.unreadable)
         yield FoundConversation(source, "", 1, why)
+        return
+    if wiring.is_zip(source.path):
+        yield from _zipped(source)
         return
     try:
         data = wiring.read_file(source.path, str(source.path))
@@ -103,6 +112,27 @@ def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
         yield FoundConversation(source, "", 1, error)
         return
     yield from conversations_of(source, data)
+
+
+def _zipped(zipped: SourceFile) -> Iterator[FoundConversation]:
+    found, names = False, list[str]()
+    try:
+        for name, data in wiring.zipped_files(zipped.path):
+            source = SourceFile(Path(f"{zipped.path}/{name}"), is_named=False)
+            names.append(name)
+            if isinstance(data, InvalidTranscript):
+                yield FoundConversation(source, "", 1, data)
+                continue
+            for each in conversations_of(source, data):
+                found |= not isinstance(each.read, InvalidTranscript)
+                yield each
+    except InvalidTranscript as error:
+        yield FoundConversation(zipped, "", 1, error)
+        return
+    if not found:
+        reason = f"a zip without a conversation: {', '.join(names[:SHOWN]) or 'empty'}"
+        none = InvalidTranscript(str(zipped.path), reason, is_foreign=True)
+        yield FoundConversation(zipped, "", 1, none)
 
 
 def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversation]:
@@ -134,6 +164,7 @@ def _of(
         return FoundConversation(source, digest, number, found)
     own = found.session_id if is_id(found.session_id or "") else None
     about: dict[str, Any] = {"format": found.format, "notes": found.notes, "own_id": own}
+    about["is_alone"] = found.conversations == 1
     if not found.messages:
         nothing = InvalidTranscript(found.source, "holds no messages", is_foreign=True)
         return FoundConversation(source, digest, number, nothing, **about)

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from compact.errors import NotFound
+from compact.errors import NotFound, StoreFailed
 from compact.memory.retention import RESTORED
 from compact.messages import chain
-from compact.messages.codec import encode_whole
+from compact.messages.codec import encode_whole, instant
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Session
@@ -25,6 +26,8 @@ MARK = "migrated"
 """The key of a session's metadata that says which file it came from."""
 PAGE = 1_000
 """Messages per read."""
+READING = 1_000_000
+"""Microseconds. The times of messages without one are this near: they are those of the reading."""
 Compared = Literal["same", "grown", "behind", "other"]
 
 
@@ -70,16 +73,15 @@ def _place(path: Path) -> str:
 class StoredSources:
     """The sessions of a scope that came from files, by content and by place."""
 
+    store: SessionStore
+    scope: str
     _by_content: dict[tuple[str, int], str] = field(default_factory=dict)
     _by_place: dict[tuple[str, int], str] = field(default_factory=dict)
+    _by_beginning: dict[bytes, list[tuple[str, int, int]]] | None = None
 
-    @classmethod
-    def of(cls, store: SessionStore, scope: str) -> StoredSources:
-        """Those of a store."""
-        sources = cls()
-        for session in store.sessions(scope=scope):
-            sources.add(session.metadata, session.id)
-        return sources
+    def __post_init__(self) -> None:
+        for session in self.store.sessions(scope=self.scope):
+            self.add(session.metadata, session.id)
 
     def add(self, metadata: Mapping[str, Any], session_id: str) -> None:
         """Add a session by its metadata."""
@@ -88,6 +90,7 @@ class StoredSources:
             number = mark.get("conversation", 1)
             self._by_content[str(mark.get("sha256")), number] = session_id
             self._by_place[str(mark.get("place")), number] = session_id
+            self._begins(session_id)
 
     def with_content(self, digest: str, number: int) -> str | None:
         """The session from a file with this content."""
@@ -96,6 +99,29 @@ class StoredSources:
     def from_place(self, path: Path, number: int) -> str | None:
         """The session from this file, whatever its content was then."""
         return self._by_place.get((_place(path), number))
+
+    def begun_alike(self, messages: Sequence[Message]) -> tuple[list[str], list[str]]:
+        """The sessions from files that begin with the same words: those at the same time, and those
+        where the session or the messages have no times but those of their reading.
+        """
+        if self._by_beginning is None:
+            self._by_beginning = {}
+            for session_id in dict.fromkeys(self._by_content.values()):
+                self._begins(session_id)
+        at, until = instant(messages[0].timestamp), instant(messages[-1].timestamp)
+        alike = self._by_beginning.get(chain.link(chain.START, messages[0]), [])
+        sure = [name for name, first, _ in alike if first == at]
+        timeless = [name for name, first, last in alike if min(last - first, until - at) < READING]
+        return sure, [name for name in timeless if name not in sure]
+
+    def _begins(self, session_id: str) -> None:
+        if self._by_beginning is not None:
+            with suppress(NotFound, StoreFailed):  # a dry run, or an archive that is away
+                session = self.store.session(session_id)
+                entries = self.store.read(session.branch.id, 0, 1)
+                times = instant(entries[0].message.timestamp), instant(session.updated_at)
+                alike = self._by_beginning.setdefault(self.store.chain(session.branch.id, 1), [])
+                alike.append((session_id, *times))
 
 
 def links_of(messages: Sequence[Message]) -> list[bytes]:

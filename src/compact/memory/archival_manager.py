@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Self, cast
 
@@ -295,14 +295,33 @@ def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> For
         StoreFailed: the session or its copies could not be deleted.
         ImportError: a package that the archive needs is not installed.
     """
+    forgetting = cast("SessionForgetting", store)
+    return _with_copies([session_id], settings, partial(forgetting.forget_session, session_id))
+
+
+def forget_scope(store: SessionStore, scope: str, settings: CompactConfig) -> ForgottenReport:
+    """Delete all sessions of a scope, as `forget` deletes one.
+
+    Raises:
+        StoreFailed: the sessions or copies could not be deleted.
+        ImportError: a package that the archive needs is not installed.
+    """
+    names = [each.id for each in store.sessions(scope=scope)]
+    forgetting = cast("SessionForgetting", store)
+    return _with_copies(names, settings, partial(forgetting.forget_scope, scope))
+
+
+def _with_copies(
+    names: Sequence[str], settings: CompactConfig, delete: Callable[..., ForgottenReport]
+) -> ForgottenReport:
     kept = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)
     folders: tuple[str, ...] = ()
     removed = 0
     if isinstance(kept, CopiesInFolders):
-        folders = (kept.place_of(session_id),)
+        folders = tuple(map(kept.place_of, names))
     elif isinstance(kept, ForgetsCopies):
-        removed = kept.forget(session_id)
-    report = cast("SessionForgetting", store).forget_session(session_id, copies=folders)
+        removed = sum(map(kept.forget, names))
+    report = delete(copies=folders)
     if not removed:
         return report
     return report.model_copy(update={"removed": {**report.removed, "copies": removed}})

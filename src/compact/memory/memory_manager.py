@@ -23,9 +23,10 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
-from compact.memory.archival_manager import DAYS, ArchivalManager, forget
+from compact.memory.archival_manager import DAYS, ArchivalManager, forget, forget_scope
 from compact.memory.backup import make_backup, restore_backup
 from compact.memory.compression_engine import importance_of, original_of, retention_of
+from compact.memory.facts import NOTE, Fact, facts_of
 from compact.memory.retention import Importance
 from compact.memory.searching import (
     Ranked,
@@ -235,7 +236,7 @@ class MemoryManager:
         self,
         session_id: str,
         message: Given | str | None = None,
-        content: str = "",
+        content: str | Sequence[object] = "",
         **fields: object,
     ) -> Message:
         """Append a message to a session of the scope. Create the session if there is none. Pass a
@@ -246,14 +247,48 @@ class MemoryManager:
             memory.add_message("garden", role="user", content="And in winter?")
 
         Raises:
+            InvalidArgument: the session's id is no text, or is empty.
             InvalidMessage: the message is malformed; the error names the field.
             NotFound: the session belongs to another scope.
             StoreFailed: the message could not be stored.
         """
+        named("session_id", session_id)
         if isinstance(message, str):
             fields["role"], message = message, None
         values = {**fields, "content": content} if content else fields
         return added(self._store, self._scope, session_id, message or fields_given(values))
+
+    def remember(self, text: str, *, at: datetime | str | float | None = None) -> Message:
+        """Keep a sentence of the person as a lasting note: a message in a session for notes, which
+        is marked as important. `at` is its time (default: now). Return the message.
+
+        Raises:
+            InvalidArgument: there is no text.
+            InvalidMessage: the time cannot be read.
+            StoreFailed: the note could not be stored.
+        """
+        name = f"notes of {self._scope}"
+        marks = {"source": "person", "important": True, "tags": [NOTE]}
+        named("text", text.strip() if isinstance(text, str) else text)
+        time = {} if at is None else {"timestamp": at}
+        fields = {"role": "user", "content": text, "importance_score": 1.0, "metadata": marks}
+        note = self.add_message(name, {**fields, **time})
+        if not self.session(name).metadata.get("important"):
+            self.describe(name, title="Notes", important=True)
+        return note
+
+    def facts(
+        self, *, limit: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> list[Fact]:
+        """Return what the person said that lasts, the newest first, at most `limit`: notes, rules
+        and values, in their current wording, with the wordings that they replaced. All messages of
+        the scope are read, which takes seconds for tens of thousands. `progress` is called with the
+        number of sessions read so far and the number of all.
+
+        Raises:
+            StoreFailed, StoreDamaged: messages, or the archive that they are in, cannot be read.
+        """
+        return facts_of(self._store, self._scope, progress)[:limit]
 
     # --- search -----------------------------------------------------------------------------------
 
@@ -462,16 +497,27 @@ class MemoryManager:
 
     # --- deleting ---------------------------------------------------------------------------------
 
-    def forget(self, session_id: str) -> ForgottenReport:
+    def forget(
+        self, session_id: str | None = None, *, person: str | None = None
+    ) -> ForgottenReport:
         """Delete a session everywhere: its messages, everything made from them, its archive, the
         copies that compressions made, and what other sessions of the scope recalled from it. The
-        report lists whatever could not be deleted.
+        report lists whatever could not be deleted. Backups are yours to delete.
+
+        Or delete a person: all sessions of this memory's scope. `person` must be the scope's name,
+        so that no slip deletes somebody.
 
         Raises:
+            InvalidArgument: not just one of the two is given, or `person` is another scope.
             NotFound: the scope has no such session.
-            StoreFailed: the session could not be deleted.
+            StoreFailed: the session could not be deleted, or nothing of the person.
         """
-        return forget(self._store, self.session(session_id).id, self._settings)
+        if session_id is not None and person is None:
+            return forget(self._store, self.session(session_id).id, self._settings)
+        if session_id is not None or person != self._scope:
+            reason = f"give a session's id, or person={self._scope!r}, the scope of this memory"
+            raise InvalidArgument("person", reason)
+        return forget_scope(self._store, self._scope, self._settings)
 
     # --- what a person says of a session ----------------------------------------------------------
 

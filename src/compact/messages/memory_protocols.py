@@ -231,7 +231,7 @@ class SessionTransfer(Protocol):
 
 
 class SessionForgetting(Protocol):
-    """Deletes a session everywhere, with proof."""
+    """Deletes sessions everywhere, with proof."""
 
     def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
         """Delete a session, quotes from it in other sessions of its scope, and folders of copies
@@ -240,6 +240,9 @@ class SessionForgetting(Protocol):
         Raises:
             NotFound: there is no such session.
         """
+
+    def forget_scope(self, scope: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+        """Delete all sessions of a scope in the same way, all or none of them."""
 
 
 @runtime_checkable

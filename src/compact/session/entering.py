@@ -102,7 +102,8 @@ def added(store: SessionStore, scope: str, session_id: str, given: Given) -> Mes
         new = Session(id=session_id, scope=scope, wire=WIRE, tokenizer=tokenizer, branch=branch)
         session = store.session(session_id, create=new)
     if session.scope != scope:
-        raise NotFound(f"no session {session_id!r} in scope {scope!r}")
+        free = f"the id is another scope's: choose one such as {f'{scope}/{session_id}'!r}"
+        raise NotFound(f"no session {session_id!r} in scope {scope!r}; {free}")
     counter = wiring.token_counter(session.wire, tokenizer=session.tokenizer)
     branch_id, wire = session.branch.id, format_named(session.wire)
     for _ in range(MOST_TRIES):

@@ -36,9 +36,12 @@ class BackupReport(BaseModel, frozen=True, defer_build=True):
 
 
 class ForgottenReport(BaseModel, frozen=True, defer_build=True):
-    """Lists what was removed of a deleted session, and what remains."""
+    """Lists what was removed of a deleted session or of a whole scope, and what remains."""
 
-    session_id: str
+    session_id: str | None = None
+    """The deleted session. None if a whole scope was deleted."""
+    scope: str | None = None
+    """The scope, if all of it was deleted."""
     removed: Mapping[str, int] = Field(default_factory=dict)
     """Kind → how many were removed: rows by table, entries of the word index, files."""
     quoted: Mapping[str, int] = Field(default_factory=dict)

@@ -149,7 +149,7 @@ def _read_object(document: Document, conversation: int | None) -> Transcript:
 
 def _transcript(document: Document, items: list[Item], container: Container) -> Transcript:
     if not items:
-        raise InvalidTranscript(document.source, "holds no messages")
+        raise InvalidTranscript(document.source, "holds no messages", is_foreign=True)
     fields = container.fields
     key, beside = _items_at(fields), _system_at(fields)
     wire = _format_of([raw for _, raw in items], fields, document.source)

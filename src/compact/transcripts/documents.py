@@ -1,6 +1,8 @@
 """Loads a file as JSON values or text. Errors name the reason and the line.
 
 A file is one of four documents: one JSON value, JSON Lines, text, or a SQLite database with chats.
+A zip is no document, but a folder of them (`zipped`).
+
 The format modules interpret the values. orjson parses. Python's json takes over where orjson would
 refuse or change valid input: lone surrogate escapes, integers beyond 64 bits. Both refuse NaN and
 Infinity.
@@ -13,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NoReturn, TypeVar
+from typing import IO, Any, Literal, NoReturn, TypeVar
 
 import orjson
 
@@ -30,6 +32,8 @@ _UTF16 = (((b"\xff\xfe", b"{\0", b"[\0", b"#\0"), "utf-16-le"),
 """First bytes of texts in UTF-16 → the encoding."""
 LARGEST_FILE = 500_000_000
 """Size of the largest file that is read, in bytes."""
+ZIP = b"PK\x03\x04"
+"""How a zip begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,9 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     content = data if isinstance(data, bytes) else bytes_of(Path(data), name)
     if not content.strip():
         raise InvalidTranscript(name, "the file is empty", is_foreign=True)
+    if content.startswith(ZIP):
+        reason = "a zip: `compactctl migrate` takes all its conversations; for one, unzip it first"
+        raise InvalidTranscript(name, reason)
     if content.startswith(_SQLITE):
         return _database(content, name, str(data) if isinstance(data, Path) else name)
     content, notes = _as_utf8(content, name)
@@ -270,8 +277,8 @@ def bytes_of(path: Path, name: str) -> bytes:
         raise InvalidTranscript(name, unreadable(error)) from None
 
 
-def all_of(stream: BinaryIO, name: str) -> bytes:
-    """Read a stream, up to `LARGEST_FILE`.
+def all_of(stream: IO[bytes], name: str, most: int = LARGEST_FILE) -> bytes:
+    """Read a stream, up to `most` bytes.
 
     Raises:
         InvalidTranscript: the stream is larger.
@@ -279,9 +286,9 @@ def all_of(stream: BinaryIO, name: str) -> bytes:
     data = bytearray()
     while piece := stream.read(1 << 20):
         data += piece
-        if len(data) > LARGEST_FILE:
-            most = f"{LARGEST_FILE // 1_000_000:,} MB"
-            raise InvalidTranscript(name, f"larger than {most}, or without end: no conversation")
+        if len(data) > most:
+            size = f"{most // 1_000_000:,} MB"
+            raise InvalidTranscript(name, f"larger than {size}, or without end: no conversation")
     return bytes(data)
 
 

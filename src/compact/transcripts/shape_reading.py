@@ -22,12 +22,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from compact.errors import InvalidTranscript
 from compact.messages.messages import Part, Text, Thinking, ToolCall, ToolResult
 from compact.messages.times import time_of
-from compact.transcripts.documents import Document, JsonLines, choose, objects_in
+from compact.transcripts.documents import Document, JsonLines, bytes_of, choose, objects_in
 from compact.transcripts.roles import ByRole, role_means
 from compact.transcripts.transcript import Row, Transcript, branch_of, text_or
 
@@ -75,6 +76,8 @@ class FileShape:
     name_at: str = "title|name"
     model: str = "model|*.model"
     session: str = "sessionId|session_id|id|*.sessionId|*.session_id"
+    beside: tuple[str, str] = ("", "")
+    """The name of such a file, and of a JSON file next to it that has the title and the model."""
     time: str = "timestamp|createdAt|created_at|created|ts|create_time|time"
     tree: tuple[str, str, str] = ("", "", "")
     """The paths of a row's id, of its parent's id, and of a conversation's current row."""
@@ -175,15 +178,24 @@ def read(
     for index, row in enumerate(rows):
         collected.attempt(partial(collected.take_row, row, f"{at or 'rows'}[{index}]"))
     collected.finish()
+    about = _beside(shape, Path(document.source))
     return collected.transcript(
         document,
         shape.name,
         whole=chat,
-        title=text_or(first_at(chat, shape.name_at)),
-        model=text_or(first_at(chat, shape.model)),
+        title=text_or(first_at(chat, shape.name_at) or first_at(about, shape.name_at)),
+        model=text_or(first_at(chat, shape.model) or first_at(about, shape.model)),
         session_id=text_or(first_at(chat, shape.session)),
         conversations=len(chats),
     )
+
+
+def _beside(shape: FileShape, path: Path) -> object:
+    """Return what the file next to this one says about the conversation."""
+    name, other = shape.beside
+    if path.name == name and (file := path.with_name(other)).is_file():
+        return _json(bytes_of(file, str(file)).decode("utf-8", "ignore"))
+    return None
 
 
 def _chats(shape: FileShape, document: Document, most: int | None = None) -> list[Any]:
@@ -287,7 +299,8 @@ class _ShapedChat(ByRole):
             raise InvalidTranscript(self.source, f"{place}: expected a message, got {row!r:.40}")
         self._texts = []
         whole = self._merged(row)
-        time = time_of(first_at(row, self.shape.time) or first_at(whole, self.shape.time))
+        told = first_at(row, self.shape.time) or first_at(whole, self.shape.time)
+        time = time_of(told)
         if self.shape.turns:
             self._turns(whole, place, time)
         elif not self._one(whole, place, time):
@@ -297,7 +310,7 @@ class _ShapedChat(ByRole):
             self._take("user", [part], {}, place, time)
         for each in all_at(whole, self.shape.attached) if self.shape.attached else ():
             self._take("injected", each, {}, place, time)
-        self._count_unread(row)
+        self._count_unread({k: v for k, v in row.items() if not time or v != told})
 
     def _merged(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Merge a row with the message inside it, and add the known names of its keys."""

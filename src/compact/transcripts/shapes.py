@@ -185,10 +185,13 @@ SHAPES: tuple[FileShape, ...] = (
     FileShape(
         "jan",
         "Jan's and the Assistants API's threads (JSONL, JSON)",
-        marks=("*.object=thread.message",),
+        marks=("*.object=thread.message", "*.content.*.text.value"),
         chats=("", "data", "messages"),
         rows="",
+        name_at="title|metadata.title",
+        model="assistants.0.model.id",
         session="*.thread_id",
+        beside=("messages.jsonl", "thread.json"),
     ),
     FileShape(
         "langchain",
@@ -291,11 +294,12 @@ SHAPES: tuple[FileShape, ...] = (
     FileShape(
         "openwebui",
         "Open WebUI's exports (JSON)",
-        marks=("history.messages.*.role",),
-        chats=("*.chat", "chat", ""),
-        rows="history.messages",
-        model="models.0",
-        tree=("id", "parentId", "history.currentId"),
+        marks=("chat.history.messages.*.role", "history.messages.*.role"),
+        chats=("*", ""),
+        rows="chat.history.messages|history.messages",
+        name_at="title|chat.title",
+        model="chat.models.0|models.0",
+        tree=("id", "parentId", "chat.history.currentId|history.currentId"),
     ),
     FileShape(
         "pydantic_ai",

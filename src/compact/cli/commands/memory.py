@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from compact.cli.errors import BAD_INPUT, Stop
 from compact.cli.options import JsonOptions, argument, command, day_option, flag, text_option
 from compact.cli.progress import Progress, counting, share_done
 from compact.cli.render import Aside, Part, Report, Styled, Table, print_part
-from compact.cli.stores import OneSessionOptions, SessionCatalog, StoreOptions, memory_of, opened
+from compact.cli.stores import SessionCatalog, StoreOptions, memory_of, opened, session_ids
 from compact.cli.views import archived_table, time_of
 from compact.cli.words import counted, visible, whole
 from compact.memory.backup import restore_backup
@@ -202,31 +202,42 @@ def memory_archive(
 
 @command
 def memory_forget(
-    options: OneSessionOptions,
+    options: StoreOptions,
     *,
+    session: Annotated[
+        str | None, argument("SESSION", "A session's id, or a unique prefix of it.", session_ids)
+    ] = None,
+    person: Annotated[
+        str | None, text_option("SCOPE", "Delete all sessions of this scope instead.")
+    ] = None,
     yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the full id.")] = False,
 ) -> Report:
-    """Delete a session for good, after asking.
+    """Delete a session, or all of a person, for good, after asking.
 
-    Deletes its messages, branches, checkpoints, snapshots, goals, notes and digests, its archive,
-    its copies in the folder of the setting `archive`, and what other sessions recalled of it. Exit
-    code 2 if something is left. Without a terminal, --yes is required. Backups are not touched.
+    Deletes messages, branches, checkpoints, snapshots, goals, notes and digests, the archive, the
+    copies in the folder of the setting `archive`, and what other sessions recalled of it. Exit code
+    2 if something is left; it is named. Without a terminal, --yes is required. Backups are not
+    touched.
 
     Examples:
       compactctl memory forget harbour
       compactctl memory forget harbour --yes
+      compactctl memory forget --person anna
     """
     with opened(options) as catalog:
-        session = catalog.find(options.session)
-        if not _is_wanted(catalog, session, options.session, yes=yes):
+        what, chosen = _named(catalog, session, person, yes=yes)
+        if not yes and not _is_wanted(catalog, chosen, what):
             print_part(Aside("nothing was deleted"))
             return
-        total = _size_of(catalog, session)  # others may have written while the person thought
+        total = sum(_size_of(catalog, each) for each in chosen)  # others may have written since
         with Progress("Deleting, and looking for what is left"):
-            report = memory_of(catalog, session.scope).forget(session.id)
-    counts = report.model_dump(mode="json", exclude={"session_id"})
-    yield {"deleted": session.id, "messages": total, **counts, "complete": report.is_complete}
-    yield Aside(f"deleted session {session.id!r}, {counted(total, 'message')}")
+            memory = memory_of(catalog, person or chosen[0].scope)
+            report = memory.forget(None if person else chosen[0].id, person=person)
+    counts = report.model_dump(mode="json", exclude={"session_id", "scope"})
+    deleted = {"deleted": report.session_id} if person is None else {"person": person}
+    yield {**deleted, "messages": total, **counts, "complete": report.is_complete}
+    many = f"{counted(len(chosen), 'session')}, " if person else ""
+    yield Aside(f"deleted {what.partition(' (')[0]}, {many}{counted(total, 'message')}")
     rows: list[tuple[str, int]] = list(report.removed.items())
     rows += [(f"quotes in {whole(name)}", count) for name, count in report.quoted.items()]
     yield Aside(Table(("removed", ""), [*rows, ("left", len(report.remains))], right=("",)))
@@ -236,22 +247,33 @@ def memory_forget(
         raise typer.Exit(BAD_INPUT)
 
 
+def _named(
+    catalog: SessionCatalog, session: str | None, person: str | None, *, yes: bool
+) -> tuple[str, list[Session]]:
+    """Return what is to be deleted, in words, and its sessions."""
+    if session is None and person is not None and catalog.scope in (None, person):
+        return f"scope {person!r}", catalog.store.sessions(scope=person)
+    if session is None or person is not None:
+        raise Stop("name one session, or one scope with --person")
+    found = catalog.find(session)
+    if yes and session != found.id:
+        raise Stop(f"--yes needs the full id: {found.id!r}")
+    return f"session {found.id!r}" + (f" ({found.title})" if found.title else ""), [found]
+
+
 def _size_of(catalog: SessionCatalog, session: Session) -> int:
     return sum(each.messages - each.fork for each in catalog.store.branches(session.id))
 
 
-def _is_wanted(catalog: SessionCatalog, session: Session, name: str, *, yes: bool) -> bool:
-    if yes:
-        if name != session.id:
-            raise Stop(f"--yes needs the full id: {session.id!r}")
-        return True
+def _is_wanted(catalog: SessionCatalog, chosen: Sequence[Session], what: str) -> bool:
+    """Ask on the terminal whether to delete."""
     if not _can_ask():
         raise Stop("there is no terminal to ask on; --yes deletes without asking")
-    parts = [counted(_size_of(catalog, session), "message")]
-    snapshots = len(catalog.store.snapshots(session.id))
+    parts = [counted(len(chosen), "session")] if len(chosen) > 1 else []
+    parts.append(counted(sum(_size_of(catalog, each) for each in chosen), "message"))
+    snapshots = sum(len(catalog.store.snapshots(each.id)) for each in chosen)
     parts += [counted(snapshots, "snapshot")] if snapshots else []
-    title = f" ({session.title})" if session.title else ""
-    return _says_yes(f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good?")
+    return _says_yes(f"Delete {what}, {', '.join(parts)}, for good?")
 
 
 def _can_ask() -> bool:

@@ -228,12 +228,18 @@ def _parts(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
 
 
 def _others(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
-    """Yield lines about the files without a conversation: each that was named, and a sum."""
-    unknown = [each.path for each in report.conversations if each.outcome == "unknown"]
-    named = {str(named_path(path)) for path in paths}.intersection(unknown)
-    for path in filter(named.__contains__, unknown):
-        yield Aside(one_line(f"{_below(path, paths)}: holds no conversation", LONGEST_LINE))
-    if others := len(unknown) - len(named):
+    """Yield lines about what holds no conversation: each file that was named, and two sums."""
+    unknown = [each for each in report.conversations if each.outcome == "unknown"]
+    read = {each.path for each in report.conversations if each.outcome != "unknown"}
+    empty = sum(each.path in read for each in unknown)
+    named = {str(named_path(path)) for path in paths} - read
+    of_named = [each for each in unknown if each.path in named]
+    for each in of_named:
+        line = f"{_below(each.path, paths)}: holds no conversation: {each.reason}"
+        yield Aside(one_line(line, LONGEST_LINE))
+    if empty:
+        yield Aside(f"{counted(empty, 'conversation')} without a message: --json lists them")
+    if others := len(unknown) - len(of_named) - empty:
         hold = "holds" if others == 1 else "hold"
         yield Aside(f"{counted(others, 'file')} {hold} no conversation: --json lists them")
 

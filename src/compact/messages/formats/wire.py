@@ -167,8 +167,10 @@ class WireFormat(ABC):
             InvalidMessage: naming the field that is wrong.
         """
         kind = text_in(raw, "type")
-        if kind in self.text_kinds and isinstance(raw.get("text"), str):
-            return Text(raw["text"], raw=raw)
+        text = raw.get("text")
+        text = text.get("value") if isinstance(text, Mapping) else text  # Assistants API, Jan
+        if kind in self.text_kinds and isinstance(text, str):
+            return Text(text, raw=raw)
         if kind == "refusal" and isinstance(raw.get("refusal"), str):
             return Refusal(raw["refusal"], raw=raw)
         if kind == self.image_kind:

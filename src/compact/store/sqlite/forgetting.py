@@ -1,4 +1,4 @@
-"""Delete a session everywhere, and report what remains.
+"""Delete a session, or all of a scope, everywhere, and report what remains.
 
 One transaction removes its rows. It also orders what a transaction cannot do: rewriting the file,
 and removing the files of archives and copies. After a crash, the next opening carries out open
@@ -8,8 +8,10 @@ orders. SQLite's `secure_delete` and `VACUUM` take the bytes out of the file; te
 from __future__ import annotations
 
 import glob
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,10 +33,11 @@ _COPIES = "copies "
 """The prefix of a chore that removes a session's copies. The copies' folder follows it."""
 _KEYED = (("messages", "key"), ("vectors", "message"), ("words_docsize", "id"))
 """Tables with a column of message keys."""
+_AMONG = "IN (SELECT value FROM json_each(?))"
 _RECALLED = f"""
     SELECT changes.number, s.id, {records.columns("changes")} FROM changes
     JOIN sessions s ON s.key = changes.session
-    WHERE changes.kind = 'recalled' AND s.scope = ? AND s.id <> ? ORDER BY changes.number
+    WHERE changes.kind = 'recalled' AND s.scope = ? ORDER BY changes.number
 """
 
 
@@ -45,28 +48,20 @@ def delete(pool: Pool, session_id: str) -> None:
         NotFound: no such session.
     """
     with pool.write() as db:
-        _delete(db, session_id, _scope(db, session_id))
+        scope = _scope(db, session_id)
+        session_rows.delete(db, session_id)
+        _take_out_quotes(db, {session_id}, scope)
 
 
-def _delete(
-    db: apsw.Connection, session_id: str, scope: str
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Like `delete`, within a transaction. Return the number of removed rows by table, and of
-    changed log entries by session.
-    """
-    removed = session_rows.delete(db, session_id)
-    return removed, _take_out_quotes(db, session_id, scope)
-
-
-def _take_out_quotes(db: apsw.Connection, session_id: str, scope: str) -> dict[str, int]:
-    """Remove a session's ids from other sessions' logs of recalled turns. Returns changed entries
-    by session.
+def _take_out_quotes(db: apsw.Connection, ids: Collection[str], scope: str) -> dict[str, int]:
+    """Remove deleted sessions' ids from other sessions' logs of recalled turns. Returns changed
+    entries by session.
     """
     counts = Counter[str]()
-    for number, name, *columns, digest in _recalling(db, session_id, scope):
+    for number, name, *columns, digest in _recalling(db, ids, scope):
         is_whole = records.digest(columns) == digest  # a damaged entry must stay damaged
         what = value_of(columns[-1])
-        turns = [turn for turn in what["turns"] if not _names(turn, session_id)]
+        turns = [turn for turn in what["turns"] if not _names(turn, ids)]
         columns[-1] = json_of({**what, "turns": turns})
         digest = records.digest(columns) if is_whole else digest
         sql = "UPDATE changes SET what = ?, digest = ? WHERE number = ?"
@@ -75,17 +70,15 @@ def _take_out_quotes(db: apsw.Connection, session_id: str, scope: str) -> dict[s
     return dict(counts)
 
 
-def _recalling(db: apsw.Connection, session_id: str, scope: str) -> list[Row]:
-    """Entries of other sessions' logs that name a session: number, session, columns, digest."""
-    rows = query(db, _RECALLED, (text(scope), text(session_id)))
+def _recalling(db: apsw.Connection, ids: Collection[str], scope: str) -> list[Row]:
+    """Entries of sessions' logs that name deleted sessions: number, session, columns, digest."""
+    rows = query(db, _RECALLED, (text(scope),))
     turns = [value_of(row[-2]).get("turns") or [] for row in rows]
-    return [
-        row for row, own in zip(rows, turns, strict=True) if any(_names(x, session_id) for x in own)
-    ]
+    return [row for row, own in zip(rows, turns, strict=True) if any(_names(x, ids) for x in own)]
 
 
-def _names(turn: Any, session_id: str) -> bool:  # noqa: ANN401 - any JSON value
-    return isinstance(turn, dict) and turn.get("session_id") == session_id
+def _names(turn: Any, ids: Collection[str]) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(turn, dict) and turn.get("session_id") in ids
 
 
 def _scope(db: apsw.Connection, session_id: str) -> str:
@@ -132,12 +125,16 @@ def discard(pool: Pool) -> None:
 
 
 class _Traces(NamedTuple):
-    id: str
+    ids: frozenset[str]
     scope: str
-    key: int
+    whole: bool
+    """Whether all of the scope was deleted."""
     created: float
-    branches: tuple[int, ...]
-    archive: Place | None
+    """When the oldest session began, in seconds since 1970."""
+    keys: str
+    """The sessions' keys, and their branches' keys, each as a JSON list."""
+    branches: str
+    archives: tuple[Place, ...]
 
 
 def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
@@ -148,28 +145,59 @@ def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -
         NotFound: no such session.
         StoreFailed: it could not be deleted.
     """
+    return _forget(pool, session_id, None, copies)
+
+
+def forget_scope(pool: Pool, scope: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+    """Delete all sessions of a scope, as `forget_session` deletes one.
+
+    Raises:
+        StoreFailed: they could not be deleted; all of them are still there.
+    """
+    return _forget(pool, None, scope, copies)
+
+
+def _forget(
+    pool: Pool, session_id: str | None, scope: str | None, copies: Sequence[str]
+) -> ForgottenReport:
     places = [named_path(each).absolute() for each in copies]
     files = [each for place in places for each in copies_in(place)]
+    removed = Counter[str]()
     with pool.write() as db:
-        traces = _traces(db, session_id)
-        removed, quoted = _delete(db, session_id, traces.scope)
+        traces = _traces(db, session_id, scope)
+        for each in traces.ids:
+            removed.update(session_rows.delete(db, each))
+        quoted = _take_out_quotes(db, traces.ids, traces.scope)
         for place in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
             db.execute(sql, (_COPIES + place,))
-    if traces.archive is not None and traces.archive.folder:
-        removed["files of archives"] = len(folder.files_of(traces.archive.name))
-    if files:
-        removed["copies"] = len(files)
+    for archive in traces.archives:
+        removed["files of archives"] += len(folder.files_of(archive.name))
+    removed["copies"] += len(files)
     remains = (*_finish(pool, places), *_left(pool, traces, places))
-    return ForgottenReport(session_id=session_id, removed=removed, quoted=quoted, remains=remains)
+    return ForgottenReport(
+        session_id=session_id, scope=scope, removed=+removed, quoted=quoted, remains=remains
+    )
 
 
-def _traces(db: apsw.Connection, session_id: str) -> _Traces:
-    scope, key = _scope(db, session_id), records.key_of(db, session_id)
-    branches = query(db, "SELECT key FROM branches WHERE session = ?", (key,))
-    created = query(db, "SELECT unixepoch(created_at) FROM sessions WHERE key = ?", (key,))[0][0]
-    keys = tuple(row[0] for row in branches)
-    return _Traces(session_id, scope, key, created or 0.0, keys, originals.of_key(db, key))
+def _traces(db: apsw.Connection, session_id: str | None, scope: str | None) -> _Traces:
+    """Note what is looked for after the deletion of a session, or of a scope."""
+    column, name = ("scope", scope) if session_id is None else ("id", session_id)
+    scope = _scope(db, session_id) if session_id is not None else scope or ""
+    sql = f"SELECT key, id, unixepoch(created_at) FROM sessions WHERE {column} = ?"
+    rows = query(db, sql, (text(name or ""),))
+    keys = json.dumps([row[0] for row in rows])
+    branches = query(db, f"SELECT key FROM branches WHERE session {_AMONG}", (keys,))
+    archives = filter(None, (originals.of_key(db, row[0]) for row in rows))
+    return _Traces(
+        ids=frozenset(text_of(row[1]) for row in rows),
+        scope=scope,
+        whole=session_id is None,
+        created=min((row[2] or 0.0 for row in rows), default=0.0),
+        keys=keys,
+        branches=json.dumps([row[0] for row in branches]),
+        archives=tuple(each for each in archives if each.folder),
+    )
 
 
 def _finish(pool: Pool, places: Sequence[Path]) -> Iterator[str]:
@@ -184,45 +212,68 @@ def _finish(pool: Pool, places: Sequence[Path]) -> Iterator[str]:
 
 def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
     with pool.read() as db:
-        for table, where in _places(db, traces):
-            if rows := query(db, f"SELECT count(*) FROM {table} WHERE {where}")[0][0]:
+        for table, where, keys in _places(db, traces):
+            if rows := query(db, f"SELECT count(*) FROM {table} WHERE {where}", (keys,))[0][0]:
                 yield f"{rows:,} rows of {table} are of it"
-        if entries := _recalling(db, traces.id, traces.scope):
+        if entries := _recalling(db, traces.ids, traces.scope):
             yield f"{len(entries):,} entries of other sessions name it"
         if sweeping.is_due(db):
             yield "the file is still to be written anew: whoever opens it next does so"
     log = Path(f"{pool.path}-wal")
     if log.is_file() and log.stat().st_size:
         yield f"{log} still holds words of it, until nobody reads it"
-    yield from _objects(pool, traces.archive)
+    for archive in traces.archives:
+        yield from _objects(pool, archive)
     yield from (f"{path} is a copy of it" for place in places for path in copies_in(place))
-    kept = [] if pool.in_memory else glob.glob(f"{glob.escape(pool.path)}.damaged-*")
-    for name in kept:
+    if not pool.in_memory:
+        yield from _beside(Path(pool.path).absolute(), traces)
+
+
+def _beside(path: Path, traces: _Traces) -> Iterator[str]:
+    """What repairs and migrations kept next to the file."""
+    for name in glob.glob(f"{glob.escape(str(path))}.damaged-*"):
         if Path(name).stat().st_mtime >= traces.created:
             yield f"{name}, which a repair kept, may still hold words of it"
+    marks = [("scope", traces.scope)] if traces.whole else [("session_id", x) for x in traces.ids]
+    names = [f'"{key}": {json.dumps(name, ensure_ascii=False)}' for key, name in marks]
+    for kept in sorted(path.parent.glob("migrations/*")):
+        file = kept / "manifest.json"
+        if file.is_file() and any(map(file.read_text("utf-8", "replace").__contains__, names)):
+            yield f"{file}, the list of a migration, names it"
+        for file in sorted(kept.glob("*/sessions.db")):
+            if _holds(file, traces):
+                yield f"{file.parent}, which a migration kept, may hold it"
 
 
-def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str]]:
-    """Return, for each table that refers to sessions or branches, the table and the condition that
-    finds a session's rows.
+def _holds(file: Path, traces: _Traces) -> bool:
+    """Whether a backup has one of the sessions, or cannot be asked."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        db = apsw.Connection(f"{file.as_uri()}?immutable=1", flags=flags)
+        with closing(db):
+            rows = query(db, "SELECT id FROM sessions WHERE scope = ?", (text(traces.scope),))
+        return any(traces.whole or text_of(row[0]) in traces.ids for row in rows)
+    except apsw.Error:
+        return True
+
+
+def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str, str]]:
+    """Return, for each table that refers to sessions or branches, the table, the condition that
+    finds rows of the sessions, and the keys for the condition.
     """
-    keys = ", ".join(map(str, traces.branches)) or "NULL"
-    of_branch = f"IN ({keys})"
     for (table,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
         columns = {row[1] for row in query(db, f"PRAGMA table_info({table})")}
         if "session" in columns:
-            yield table, f"session = {traces.key:d}"
+            yield table, f"session {_AMONG}", traces.keys
         elif "branch" in columns:
-            yield table, f"branch {of_branch}"
+            yield table, f"branch {_AMONG}", traces.branches
     for table, column in _KEYED:
-        yield table, f"{column} >> {BITS} {of_branch}"
-    yield "sessions", f"key = {traces.key:d}"
-    yield "packed", f"key >> {BITS} = {traces.key:d}"
+        yield table, f"{column} >> {BITS} {_AMONG}", traces.branches
+    yield "sessions", f"key {_AMONG}", traces.keys
+    yield "packed", f"key >> {BITS} {_AMONG}", traces.keys
 
 
-def _objects(pool: Pool, archive: Place | None) -> Iterator[str]:
-    if archive is None or not archive.folder:
-        return
+def _objects(pool: Pool, archive: Place) -> Iterator[str]:
     blobs = pool.places.at(archive.folder)
     for name in folder.files_of(archive.name):
         try:

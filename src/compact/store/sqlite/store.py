@@ -172,6 +172,7 @@ class SQLiteManager:
             ) from error
 
     forget_session = on_pool(forgetting.forget_session)
+    forget_scope = on_pool(forgetting.forget_scope)
 
     def get_conversation(self, session_id: str) -> Conversation:
         """Return the session's messages, with their tokens, as one value.
