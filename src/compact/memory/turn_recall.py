@@ -37,7 +37,7 @@ RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
 """The roles whose messages are quoted. Results of tools are not quoted."""
 
 
-class Weights(NamedTuple):
+class GateWeights(NamedTuple):
     """How much each part of the evidence weighs, and what their sum must reach."""
 
     distinct: float
@@ -48,7 +48,7 @@ class Weights(NamedTuple):
     """A higher value is silent more often."""
 
 
-BY_WORDS, WITH_VECTORS = Weights(2.3, 1.9, 1.6, 0.0, 4.6), Weights(2.0, 1.1, 2.1, 10.9, 9.8)
+BY_WORDS, WITH_VECTORS = GateWeights(2.3, 1.9, 1.6, 0.0, 4.6), GateWeights(2.0, 1.1, 2.1, 10.9, 9.8)
 """Found by logistic regression on questions with and without an answer in memory (`evals companion`
 the half that is looked at)."""
 

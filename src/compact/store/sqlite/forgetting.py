@@ -167,6 +167,8 @@ def _forget(
         traces = _traces(db, session_id, scope)
         for each in traces.ids:
             removed.update(session_rows.delete(db, each))
+        if scope is not None:  # the day of the last ageing is kept under the scope's name
+            db.execute("DELETE FROM leases WHERE name = ?", (text(f"aged {scope}"),))
         quoted = _take_out_quotes(db, traces.ids, traces.scope)
         for place in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
