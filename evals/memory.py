@@ -34,6 +34,7 @@ from compact.text.found import Method, SearchFilter
 from compact.text.terms import STOP_WORDS, pieces_of
 from evals import memory_data, stats
 from evals.memory_data import Asked, Talk
+from evals.split import HALVES
 
 SESSIONS, MESSAGES = 5, 10
 NEARBY = [
@@ -184,6 +185,7 @@ def run(folder: Path) -> dict[str, Any]:
     plain = found["FTS5, whole sessions"]
     told: dict[str, Any] = {name: _numbers(each, plain) for name, each in found.items()}
     told["longmemeval, lexical"] = _numbers(answers(histories, by_manager(store, [])), None)
+    told |= _beam(folder, embedder)
     coding = memory_data.coding(folder)
     sessions = memory_data.stored([coding])
     told["coding sessions, lexical"] = _numbers(answers([coding], by_manager(sessions, [])), None)
@@ -200,6 +202,25 @@ def run(folder: Path) -> dict[str, Any]:
             answers(histories, by_manager(store, [], embedder)), None
         )
         told["ms a search, LoCoMo, hybrid"] = [median(spent), stats.quantile(spent, 0.95)]
+    return told
+
+
+def _beam(folder: Path, embedder: Embedder | None) -> dict[str, Any]:
+    """The numbers of each half of BEAM's chats, beside plain FTS5."""
+    told: dict[str, Any] = {}
+    for half in HALVES:
+        chats = [each for each in memory_data.beam(folder) if half in each.name]
+        if not chats:
+            print(f"no BEAM, {half}: it lies beside the data", file=sys.stderr)
+            continue
+        own = memory_data.stored(chats)
+        told[f"BEAM {half}, lexical"] = _numbers(answers(chats, by_manager(own, [])), None)
+        plain_beam = answers(chats, by_fts5(chats, whole=False))
+        told[f"BEAM {half}, FTS5, messages"] = _numbers(plain_beam, None)
+        if embedder is not None:
+            VectorStore(own).embed_pending(embedder)
+            hybrid = answers(chats, by_manager(own, [], embedder))
+            told[f"BEAM {half}, hybrid"] = _numbers(hybrid, None)
     return told
 
 
@@ -250,6 +271,10 @@ def _numbers(done: Sequence[Answer], plain: Sequence[Answer] | None) -> dict[str
             kind: _share([x for x in done if x.kind == kind])
             for kind in sorted({x.kind for x in done})
         },
+        "messages of kinds": {
+            kind: _recall([x for x in done if x.kind == kind])
+            for kind in sorted({x.kind for x in done if x.messages is not None})
+        },
         "sessions needed": {
             str(n): _share([x for x in done if x.needed == n])
             for n in sorted({x.needed for x in done})
@@ -274,7 +299,7 @@ def report(told: dict[str, Any]) -> str:
             f"{name}: all@5 {row['all@5']:.3f} [{low:.3f} {high:.3f}]{recall}, n {row['questions']}"
         )
         lines.append("  ceiling of both: {:.3f}, {:.3f}".format(*row["ceiling"]))
-        for part in ("kinds", "sessions needed"):
+        for part in ("kinds", "messages of kinds", "sessions needed"):
             lines.append(f"  by {part}: " + ", ".join(f"{k} {v:.3f}" for k, v in row[part].items()))
         if "over plain FTS5" in row:
             gain, low, high = row["over plain FTS5"]

@@ -22,8 +22,11 @@ from evals import formats
 
 LOCOMO = Path("locomo") / "locomo_first5.json"
 LONGMEMEVAL = Path("longmemeval_subset") / "longmemeval_s_subset.json"
+BEAM = Path("..") / "beam_100k"
 _TURN = re.compile(r"D(\d+):(\d+)")
 _LOCOMO_TIME, _LONGMEMEVAL_TIME = "%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M"
+_BEAM_TIME = "%B-%d-%Y"
+_BEAM_MARK = re.compile(r"\s*->->[\s\d,]*$")
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,47 @@ def longmemeval(folder: Path) -> Iterator[Talk]:
             for text, own in zip(row["questions"], row["answer_session_ids"], strict=True)
         ]
         yield Talk(f"longmemeval {row['question_id']}", sessions, asked)
+
+
+def beam(folder: Path) -> Iterator[Talk]:
+    """The chats of BEAM with the questions that have evidence. A batch of turns is a session. The
+    first half of the chats may be looked at.
+    """
+    chats = sorted((folder / BEAM).glob("*/chat.json"), key=lambda path: int(path.parent.name))
+    for number, path in enumerate(chats):
+        sessions = {
+            str(batch["batch_number"]): list(_beam_session(batch["turns"]))
+            for batch in json.loads(path.read_text(encoding="utf-8"))
+        }
+        own = {message.id: name for name, messages in sessions.items() for message in messages}
+        rows = json.loads(path.with_name("probing_questions.json").read_text(encoding="utf-8"))
+        asked = []
+        for kind, questions in rows.items():
+            for row in questions:
+                ids = frozenset(_beam_ids(row.get("source_chat_ids", []))) & own.keys()
+                names = frozenset(own[each] for each in ids)
+                asked += [Asked(row["question"], kind, names, ids)] if ids else []
+        half = "look" if number < len(chats) / 2 else "score"
+        yield Talk(f"beam {half} {number}", sessions, asked)
+
+
+def _beam_session(turns: Sequence[Sequence[Mapping[str, Any]]]) -> Iterator[Message]:
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    for message in (each for turn in turns for each in turn):
+        with suppress(KeyError, ValueError):
+            at = datetime.strptime(str(message["time_anchor"]), _BEAM_TIME).replace(tzinfo=UTC)
+        at += timedelta(minutes=1)
+        content = _BEAM_MARK.sub("", message["content"])
+        yield Message(id=str(message["id"]), role=message["role"], content=content, timestamp=at)
+
+
+def _beam_ids(value: object) -> Iterator[str]:
+    """Yield the ids of messages in lists and maps of lists."""
+    if isinstance(value, int):
+        yield str(value)
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _beam_ids(each)
 
 
 def stored(talks: Sequence[Talk], path: str = ":memory:") -> SQLiteManager:
