@@ -10,7 +10,7 @@ assistant, and says what holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.memory.lexical import FEW, SMALL_TALK
@@ -63,41 +63,57 @@ def with_later(index: TurnIndex, turns: TurnTable, places: list[int], asked: Ask
     That is a later message of the person with a word of change (`Trait.CHANGE`): the one that
     shares the rarest words with the hit, and the one that is nearest in meaning to the question.
     """
+    import numpy as np
+
+    changes = np.flatnonzero(asked.may & _persons(turns, Trait.CHANGE))
     heads = [place for place in places[:HEADS] if _persons(turns, Trait(0))[place]]
+    if not len(changes) or not heads:
+        return places
     messages, _, _ = index.told([int(turns.keys[place]) for place in heads], ())
+    found = ((place, messages.get(int(turns.keys[place]))) for place in heads)
+    texts = {place: searchable(message) for place, message in found if message is not None}
+    words = {
+        place: [word for word in looked_for(text) if not SMALL_TALK.issuperset(word)]
+        for place, text in texts.items()
+    }
+    every = list(dict.fromkeys(word for each in words.values() for word in each))
+    holding = index.holding(every, asked.within, COMMON)
+    held = {word: turns.places(keys) for word, keys in zip(every, holding, strict=True)}
     order = list[int]()
     for place in places:
         before, after = list[int](), list[int]()
-        if place in heads and (message := messages.get(int(turns.keys[place]))) is not None:
-            for later in _later(index, turns, place, searchable(message), asked):
-                is_on_it = later in places or asked.own[later] > 0 or asked.cosines[later] > 0
-                (before if is_on_it else after).append(later)
+        of_place = {word: held[word] for word in words.get(place, ())}
+        for later in _later(turns, place, of_place, changes, asked) if of_place else ():
+            is_on_it = later in places or asked.own[later] > 0 or asked.cosines[later] > 0
+            (before if is_on_it else after).append(later)
         order += [*before, place, *after]
     return list(dict.fromkeys(order))
 
 
 def _later(
-    index: TurnIndex, turns: TurnTable, place: int, text: str, asked: Asked
+    turns: TurnTable,
+    place: int,
+    held: Mapping[tuple[str, ...], Keys],
+    changes: Keys,
+    asked: Asked,
 ) -> Iterator[int]:
+    """Yield the later messages of a place, of `changes`. `held` are the places of its words."""
     import numpy as np
 
     at = turns.rows["at"]
-    is_after = at > at[place]
-    is_after[place + 1 :] |= at[place + 1 :] == at[place]
-    candidates = np.flatnonzero(asked.may & _persons(turns, Trait.CHANGE) & is_after)
-    if not len(candidates):
+    later = changes[(at[changes] > at[place]) | ((at[changes] == at[place]) & (changes > place))]
+    if not len(later):
         return
-    words = [each for each in looked_for(text) if not SMALL_TALK.issuperset(each)]
     weights = np.zeros(len(turns))
-    for word, keys in zip(words, index.holding(words, asked.within, COMMON), strict=True):
-        places: Keys = turns.places(keys)
-        rare = math.log((len(turns) + FEW) / (len(places) + 0.5)) if len(places) else 0.0
-        weights[places] += rare * (2 if word in asked.names else 1)
+    for word, places in held.items():
+        if len(places):
+            rare = math.log((len(turns) + FEW) / (len(places) + 0.5))
+            weights[places] += rare * (2 if word in asked.names else 1)
     linked = LINKED * math.log(len(turns) + FEW)
     for shares, least in ((weights, linked), (asked.cosines, NEAR)):
-        own = shares[candidates]
+        own = shares[later]
         if own.max() >= least:
-            same = candidates[own == own.max()]
+            same = later[own == own.max()]
             yield int(same[np.argmax(at[same])])
 
 
