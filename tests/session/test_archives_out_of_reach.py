@@ -58,6 +58,15 @@ def test_a_search_returns_the_next_best_and_says_why(store: SQLiteManager) -> No
     assert memory.search("two", limit=5).unread == ()
 
 
+def test_no_score_is_above_1_where_later_words_stand_first(store: SQLiteManager) -> None:
+    memory = MemoryManager(store)
+    memory.add_message("old", "user", f"My berth in the {AWAY} harbour street is berth nine.")
+    memory.add_message("new", "user", "In the harbour street my berth has moved, it is ten.")
+    hits = memory.search(f"my berth in the {AWAY} harbour street", limit=3).hits
+    assert [hit.session_id for hit in hits[:2]] == ["new", "old"]
+    assert max(hit.score for hit in hits) == 1.0
+
+
 def test_texts_that_came_later_are_read(store: SQLiteManager) -> None:
     store.append(AWAY, [entry("The lighthouse answers.")])
     hit = MemoryManager(store).search("lighthouse").hits[0]

@@ -293,6 +293,27 @@ def test_quotes_cannot_leave_their_lines(tmp_path):
         assert all(line.startswith("> ") or line.endswith("The harbour:") for line in lines)
 
 
+def test_the_same_words_are_quoted_once(file):
+    with ContextManager(window=8_000, store=file, session_id="again") as ctx:
+        ctx.add_message(role="user", content=BOAT)
+    with opened(file) as ctx:
+        for asked in (ASKED, f"Please: {ASKED}", BOAT):
+            ctx.add_message(role="user", content=asked)
+            prompt = shown(ctx)
+            ctx.add_message(role="assistant", content="In May.")
+    assert "".join(quoted(prompt)).count(BOAT) == 1
+
+
+def test_titles_are_quoted_without_secrets(file):
+    with MemoryManager(file) as memory:
+        memory.describe("old", title=f"key {KEY}")
+    with opened(file) as ctx:
+        ctx.add_message(role="user", content=ASKED)
+        (block,) = quoted(shown(ctx))
+    assert BOAT in block
+    assert KEY not in block
+
+
 def test_secrets_are_not_quoted(tmp_path):
     file = tmp_path / "chat.db"
     filled(file, boat=f"{BOAT} The key is {KEY}.")

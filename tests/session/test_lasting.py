@@ -85,6 +85,25 @@ def test_recall_brings_the_rule_with_the_matter(tmp_path: object) -> None:
     assert prompt.index(rule) < prompt.index(matter), "the newest comes first"
 
 
+def test_what_shares_one_word_stands_after_the_hit_and_a_smaller_limit_gives_the_first() -> None:
+    hit = "I parked the red car in Elm street, near the bakery."
+    memory = memory_of(hit, *CHATTER, "What should I cook now that the red peppers are ripe?")
+    hits = found(memory, "Where did I park the red car?", limit=10)
+    assert hits[0] == hit
+    assert found(memory, "Where did I park the red car?", limit=1) == [hit]
+
+
+def test_other_scopes_do_not_decide_what_belongs_together() -> None:
+    old, later = "My dentist is Dr. Brandt.", "Zahra is my dentist now."
+    memory = memory_of(old, later)
+    before = found(memory, "Brandt")
+    assert later in before
+    for number in range(250):
+        text = f"The dentist {number} has called."
+        MemoryManager(memory.store, scope="bob").add_message(f"b{number}", "user", text)
+    assert found(memory, "Brandt") == before
+
+
 def test_standing_sentences_have_seats_after_the_first_hits() -> None:
     rule = "Always show types when I ask for code."
     talk = [f"The login page number {n} asks for a code by mail." for n in range(12)]
@@ -109,6 +128,43 @@ def test_saying_something_twice_does_not_silence_recall(tmp_path: object) -> Non
         assert prompt.count(said) == 1, "one copy"
         assert "2024-04-12" in prompt, "the newer one"
         assert "2024-03-01" not in prompt
+
+
+FACTS = {
+    "What's my dog's name?": "My dog is called Biscuit.",
+    "Which car do I drive?": "I drive a blue Fiat.",
+    "what's the name of my dentist again?": "My dentist is Dr. Okafor.",
+    "Where did we move?": "We moved to Elm Street in May.",
+    "What am I allergic to?": "I am allergic to walnuts.",
+}
+
+
+@pytest.fixture(scope="module")
+def new_memory(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A memory of a few messages, where every word is rare."""
+    file = str(tmp_path_factory.mktemp("new") / "chat.db")
+    with MemoryManager(file) as memory:
+        for fact in FACTS.values():
+            memory.add_message("new", "user", fact)
+            memory.add_message("new", "assistant", "I see, noted.")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        *FACTS.items(),
+        *((text, "") for text in ("I told you so", "thank you", "Write a haiku about a dog park")),
+    ],
+)
+def test_a_new_memory_speaks_and_is_silent(new_memory: str, text: str, fact: str) -> None:
+    with ContextManager(window=8_000, store=new_memory, session_id="asked", memory=True) as ctx:
+        ctx.add_message(role="user", content=text)
+        prompt = str(ctx.get_context_for_model())
+    assert fact in prompt
+    assert ("[Memory" in prompt) == bool(fact)
+    with MemoryManager(new_memory) as memory:
+        memory.forget("asked")
 
 
 @pytest.mark.parametrize(

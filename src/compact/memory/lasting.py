@@ -28,17 +28,21 @@ if TYPE_CHECKING:
 SEAT, SEATS = 7, 3
 """At which place of a search standing sentences come, and at most how many."""
 BREVITY, BRIEF = 6.0, 10
-"""A standing sentence of few words counts as if it shared more: by `BREVITY` for one word, by half
-of it for `BRIEF` words. A short sentence is a rule; a long one is on something else, too."""
+"""Added to the weight of a standing sentence for being short: nearly `BREVITY` for one word, half
+of it for `BRIEF` words. A short sentence is a rule. A long one is on something else too."""
 HEADS = 5
 """For how many hits to look for later words."""
+ANSWERS = 0.4
+"""Later words answer the question themselves if they have at least this share of what the hit has
+in common with it."""
 LINKED = 0.65
 """Words shared with the hit must weigh at least this share of ln(messages). Words of the question
 weigh twice. A lower value brings more that is on something else."""
-NEAR = 0.38
-"""The least cosine with the question of what is near in meaning."""
-COMMON = 200
-"""A word in more messages links nothing."""
+NEAR_IN_MEANING = 0.38
+"""The least cosine with the question of a message that is near to it in meaning."""
+COMMON, COMMON_IN_FILE = 200, 1_000
+"""A word that more messages of the scope have links nothing. A word that more messages of the file
+have is not looked up, since that takes long."""
 
 
 class Asked(NamedTuple):
@@ -57,11 +61,13 @@ class Asked(NamedTuple):
 
 
 def with_later(index: TurnIndex, turns: TurnTable, places: list[int], asked: Asked) -> list[int]:
-    """Put what changes, withdraws or bars the matter of one of the first hits beside the hit:
-    before it if it is on the question too, else after it.
+    """Put a person's later words on a hit beside the hit. They change it, withdraw it, or forbid to
+    talk of it.
 
-    That is a later message of the person with a word of change (`Trait.CHANGE`): the one that
-    shares the rarest words with the hit, and the one that is nearest in meaning to the question.
+    For each of the first hits these are messages with a word of change (`Trait.CHANGE`): the one
+    that shares most rare words with the hit, and the one that is nearest in meaning to the
+    question. A message stands before the hit if it shares several words with the hit, or answers
+    the question about as well. Else it stands after the hit.
     """
     import numpy as np
 
@@ -77,15 +83,23 @@ def with_later(index: TurnIndex, turns: TurnTable, places: list[int], asked: Ask
         for place, text in texts.items()
     }
     every = list(dict.fromkeys(word for each in words.values() for word in each))
-    holding = index.holding(every, asked.within, COMMON)
-    held = {word: turns.places(keys) for word, keys in zip(every, holding, strict=True)}
+    holding = index.holding(every, asked.within, COMMON_IN_FILE)
+    held = {
+        word: own
+        for word, keys in zip(every, holding, strict=True)
+        if 0 < len(own := turns.places(keys)) <= COMMON
+    }
     order = list[int]()
     for place in places:
         before, after = list[int](), list[int]()
-        of_place = {word: held[word] for word in words.get(place, ())}
-        for later in _later(turns, place, of_place, changes, asked) if of_place else ():
-            is_on_it = later in places or asked.own[later] > 0 or asked.cosines[later] > 0
-            (before if is_on_it else after).append(later)
+        of_place = {word: held[word] for word in words.get(place, ()) if word in held}
+        for later in _later(turns, place, of_place, changes, asked) if place in words else ():
+            shares_words = sum(later in own for own in of_place.values()) > 1
+            is_answer = any(
+                each[later] > 0 and each[later] >= ANSWERS * each[place]
+                for each in (asked.own, asked.cosines)
+            )
+            (before if shares_words or is_answer else after).append(later)
         order += [*before, place, *after]
     return list(dict.fromkeys(order))
 
@@ -97,7 +111,9 @@ def _later(
     changes: Keys,
     asked: Asked,
 ) -> Iterator[int]:
-    """Yield the later messages of a place, of `changes`. `held` are the places of its words."""
+    """Yield later messages on the matter of a place, of `changes`, the newest first. `held` are the
+    places of its rare words.
+    """
     import numpy as np
 
     at = turns.rows["at"]
@@ -106,15 +122,15 @@ def _later(
         return
     weights = np.zeros(len(turns))
     for word, places in held.items():
-        if len(places):
-            rare = math.log((len(turns) + FEW) / (len(places) + 0.5))
-            weights[places] += rare * (2 if word in asked.names else 1)
+        rare = math.log((len(turns) + FEW) / (len(places) + 0.5))
+        weights[places] += rare * (2 if word in asked.names else 1)
+    own, cosines = weights[later], asked.cosines[later]
     linked = LINKED * math.log(len(turns) + FEW)
-    for shares, least in ((weights, linked), (asked.cosines, NEAR)):
-        own = shares[later]
-        if own.max() >= least:
-            same = later[own == own.max()]
-            yield int(same[np.argmax(at[same])])
+    most = (own >= linked) & (own == own.max())
+    nearest = (cosines >= NEAR_IN_MEANING) & (cosines == cosines.max())
+    every = later[most], later[nearest]
+    newest = {int(some[np.lexsort((some, at[some]))[-1]]) for some in every if len(some)}
+    yield from sorted(newest, key=lambda each: (at[each], each), reverse=True)
 
 
 def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int]:

@@ -68,7 +68,9 @@ OTHER_YEARS = 0.5
 """Which share of the weight other years get if a date is named without its year."""
 SHARPNESS = 3.0
 """How close the soft maximum in a session's score is to the score of the best message."""
-SMALL_TALK = frozenset().union(*words_of("replies").values(), STOP_WORDS)
+SMALL_TALK = frozenset().union(
+    *words_of("replies").values(), *words_of("talk").values(), STOP_WORDS
+)
 """Words that say nothing about what a message is about."""
 
 
@@ -228,8 +230,8 @@ class Evidence(NamedTuple):
     """How much one stored message has in common with a text."""
 
     distinct: float = 0.0
-    """The weight of the shared words as a share of ln(messages), the weight of a word that one
-    message has."""
+    """The weight of the shared words as a share of ln(messages), about the weight of a word that
+    one message has."""
     covered: float = 0.0
     """The same as a share of the weight of all words of the text."""
     is_personal: bool = False
@@ -260,9 +262,9 @@ def shared(
             continue
         places = turns.places(keys)
         places = places[may[places]]
-        rare = math.log(messages / (len(places) + 0.5))
+        # A word that no message has may be as rare as the rarest.
+        rare = math.log(messages / (max(1, len(places)) + 0.5))
         total += rare
         weights[places] += rare
     best = float(weights.max(initial=0.0))
-    distinct = best / math.log(max(messages, 2 * FEW))
-    return weights, Evidence(distinct, best / max(total, 1e-9))
+    return weights, Evidence(best / math.log(messages), best / max(total, 1e-9))

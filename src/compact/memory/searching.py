@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.memory.lasting import Asked, with_later, with_standing
+from compact.memory.lasting import SEAT, SEATS, Asked, with_later, with_standing
 from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
@@ -123,7 +123,8 @@ def ranked(
     scores = (scores + ways.weights.date * fits) * _boost(index, turns, ways, within)
     scores[~may] = -np.inf
     candidates = np.flatnonzero((touched | is_found) & may)
-    best = candidates[_best(scores[candidates], most)].tolist()
+    # Few hits are the first of many: what is added does not depend on the limit.
+    best = candidates[_best(scores[candidates], max(most, SEAT + SEATS))].tolist()
     best = with_standing(turns, with_later(index, turns, best, asked), asked)[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))
@@ -206,7 +207,7 @@ def first_readable(index: TurnIndex, every: Ranked, most: int) -> tuple[Ranked, 
     """
     places, unread = readable(index, every.turns, every.places, most)
     scores = dict(zip(every.places, every.scores, strict=True))
-    top = scores[places[0]] if places else 0.0
+    top = max((scores[place] for place in places), default=0.0)
     shares = [scores[place] / top if top else 0.0 for place in places]
     sessions = every.sessions[:most], every.session_scores[:most]
     return Ranked(every.turns, places, shares, *sessions, every.evidence), unread

@@ -123,7 +123,9 @@ class _MemoryRecall:
         if len(told.messages) < len(places):  # the next ones take the places of those out of reach
             best, _, failed = search(most=len(best.turns))
             places, told = self._told(best, checked=True)
-        return list(self._read(best.turns, places, told, Sought(asked), own_session)), failed
+        turns = self._read(best.turns, places, told, Sought(asked), own_session)
+        said = self._said(message)
+        return [each for each in turns if each.quote.text != said], failed
 
     def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
         """Return the best candidates and their messages; `checked` only those that can be read."""
@@ -165,13 +167,16 @@ class _MemoryRecall:
                 start=start,
                 stop=stop if stop < len(text) else None,
             )
-            where = HERE if name == own_session else titles[name] or ""
-            yield FoundTurn(turn, _quote(turn, message, text, where))
+            where = HERE if name == own_session else self._clean(titles[name] or "")
+            yield FoundTurn(turn, self._quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
         """Return what the user or a model wrote, without secrets and without other parts."""
         text = person_text(message) if message.role == "user" else message.text
-        return redact(text.strip(), Known(redactor=self._redactor)).text
+        return self._clean(text.strip())
+
+    def _clean(self, text: str) -> str:
+        return redact(text, Known(redactor=self._redactor)).text
 
     def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
         titles = self._titles({turn.session_id for turn in turns})
@@ -179,9 +184,9 @@ class _MemoryRecall:
         for turn in turns:
             message = self._stored(turn) if turn.session_id in titles else None
             if message is not None:
-                where = titles[turn.session_id] or ""
+                where = self._clean(titles[turn.session_id] or "")
                 where = HERE if turn.session_id == own_session else where
-                quotes.append(_quote(turn, message, self._said(message), where))
+                quotes.append(self._quote(turn, message, self._said(message), where))
         return quotes
 
     def gone_of(self, sessions: Collection[str]) -> set[str]:
@@ -200,14 +205,13 @@ class _MemoryRecall:
         found = next((entry.message for entry in entries), None)
         return found if found is not None and found.id == turn.message_id else None
 
-
-def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remembered:
-    shown = text[turn.start : turn.stop]
-    return Remembered(
-        at=message.timestamp,
-        where=where,
-        session_id=turn.session_id,
-        position=turn.position,
-        who=message.name or message.role,
-        text=("… " if turn.start else "") + shown + (" …" if turn.stop else ""),
-    )
+    def _quote(self, turn: RecalledTurn, message: Message, text: str, where: str) -> Remembered:
+        shown = text[turn.start : turn.stop]
+        return Remembered(
+            at=message.timestamp,
+            where=where,
+            session_id=turn.session_id,
+            position=turn.position,
+            who=self._clean(message.name or message.role),
+            text=("… " if turn.start else "") + shown + (" …" if turn.stop else ""),
+        )

@@ -226,6 +226,9 @@ class RecalledTurns:
                 state.emit(ErrorRaised.of(failed, STAGE, serves="what is found by words"))
         except Exception as error:  # noqa: BLE001 - an embedder of somebody's own may raise anything
             state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
+        # The same words may stand in several sessions.
+        shown = "\n".join(message.text for message in self.messages(projection).values())
+        turns = [turn for turn in turns if f": {turn.quote.text}" not in shown]
         self._looked = _Looked(position, _id(projection), turns)
 
     def take(self, projection: Projection | None, fold: Fold, free: Callable[[], int]) -> bool:

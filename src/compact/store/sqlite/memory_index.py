@@ -117,7 +117,7 @@ def holding(
     most: int | None = None,
 ) -> list[Keys]:
     """For each name, keys of the messages that hold all its words, by stem; only within key ranges
-    (both ends included), where given. None for a name that more than `most` messages hold.
+    (both ends included), where given. No key for a name that more than `most` messages hold.
     """
     import numpy as np
 
