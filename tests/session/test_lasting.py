@@ -6,7 +6,7 @@ import pytest
 
 from compact import ContextManager, MemoryManager
 from compact.messages.messages import Message
-from compact.text.turns import Trait, noted
+from compact.text.turns import Trait, forgotten_in, noted
 
 BEGUN = datetime(2024, 3, 1, 9, tzinfo=UTC)
 CHATTER = (
@@ -102,6 +102,53 @@ def test_other_scopes_do_not_decide_what_belongs_together() -> None:
         text = f"The dentist {number} has called."
         MemoryManager(memory.store, scope="bob").add_message(f"b{number}", "user", text)
     assert found(memory, "Brandt") == before
+
+
+@pytest.mark.parametrize(
+    ("said", "request_", "question", "secret"),
+    [
+        (
+            "My phone number is 0170 5551234.",
+            "Can you forget my phone number?",
+            "What is my phone number?",
+            "5551234",
+        ),
+        (
+            "Meine Kontonummer endet auf 7731.",
+            "Bitte vergiss meine Kontonummer.",
+            "Wie endet meine Kontonummer?",
+            "7731",
+        ),
+    ],
+)
+def test_recall_does_not_quote_what_is_to_be_forgotten(
+    tmp_path: object, said: str, request_: str, question: str, secret: str
+) -> None:
+    for asked, is_quoted in ((request_, False), (f"Don't {request_[8:]}", True)):
+        file = f"{tmp_path}/{is_quoted}.db"
+        with memory_of(said, asked, store=file):
+            pass
+        with ContextManager(window=8_000, store=file, memory=True) as ctx:
+            ctx.add_message(role="user", content=question)
+            assert (secret in str(ctx.get_context_for_model())) == is_quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("Forget my number.", "my number"),
+        ("Fine. Please forget what I said about Lisbon, we stay here.", "Lisbon"),
+        ("Kannst du meine Nummer vergessen?", "meine Nummer"),
+        ("Забудь мой номер", "мой номер"),
+        ("Don't forget my number.", ""),
+        ("Don't let me forget the dentist.", ""),
+        ("I always forget my umbrella.", ""),
+        ("Never forget to add types.", ""),
+    ],
+)
+def test_only_a_request_to_forget_is_one(text: str, what: str) -> None:
+    assert what in forgotten_in(text)
+    assert bool(forgotten_in(text)) == bool(what)
 
 
 def test_standing_sentences_have_seats_after_the_first_hits() -> None:

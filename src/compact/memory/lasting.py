@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from compact.memory.lexical import FEW, SMALL_TALK
 from compact.messages.memory_protocols import TurnIndex
 from compact.text.terms import looked_for, searchable
-from compact.text.turns import LONG, ROLE_NUMBERS, Keys, Trait, TurnTable
+from compact.text.turns import LONG, ROLE_NUMBERS, Keys, Trait, TurnTable, forgotten_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +43,9 @@ NEAR_IN_MEANING = 0.38
 COMMON, COMMON_IN_FILE = 200, 1_000
 """A word that more messages of the scope have links nothing. A word that more messages of the file
 have is not looked up, since that takes long."""
+
+MOST_REQUESTS = 50
+"""How many requests to forget something count, the newest ones."""
 
 
 class Asked(NamedTuple):
@@ -131,6 +134,30 @@ def _later(
     every = later[most], later[nearest]
     newest = {int(some[np.lexsort((some, at[some]))[-1]]) for some in every if len(some)}
     yield from sorted(newest, key=lambda each: (at[each], each), reverse=True)
+
+
+def without_forgotten(index: TurnIndex, turns: TurnTable, places: list[int]) -> list[int]:
+    """Leave out what the person asked to forget later: earlier messages that share two words with
+    the request, or its only one.
+    """
+    import numpy as np
+
+    requests = np.flatnonzero(_persons(turns, Trait.FORGET))[-MOST_REQUESTS:].tolist()
+    if not requests:
+        return places
+    messages, _, _ = index.told([int(turns.keys[place]) for place in requests], ())
+    at, some = turns.rows["at"], np.array(places, int)
+    stays = np.ones(len(some), bool)
+    for request in requests:
+        message = messages.get(int(turns.keys[request]))
+        names = looked_for(forgotten_in(message.text)) if message is not None else []
+        words = [each for each in names if not SMALL_TALK.issuperset(each)]
+        counts = np.zeros(len(turns), int)
+        for keys in index.holding(words):
+            counts[turns.places(keys)] += 1
+        is_before = (at[some] < at[request]) | ((at[some] == at[request]) & (some < request))
+        stays &= ~(is_before & (counts[some] >= min(2, max(1, len(words)))))
+    return [place for place, is_kept in zip(places, stays, strict=True) if is_kept]
 
 
 def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from compact.errors import CompactError, InvalidArgument, ModelFailed
+from compact.memory.lasting import without_forgotten
 from compact.memory.lexical import Evidence
 from compact.memory.memory_manager import MemoryManager, SearchOptions
 from compact.memory.searching import Ranked, readable
@@ -130,7 +131,7 @@ class _MemoryRecall:
     def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
         """Return the best candidates and their messages; `checked` only those that can be read."""
         turns, index = best.turns, self._memory._index
-        places = list(best.places)
+        places = without_forgotten(index, turns, list(best.places))
         if checked:
             places, _ = readable(index, turns, places, CANDIDATES)
         names = {turns.sessions[turns.where(place)[0]] for place in places}

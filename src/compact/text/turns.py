@@ -6,6 +6,7 @@ have to read messages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from compact.messages import codec
 from compact.messages.messages import ROLES, Message
+from compact.patterns import regex
 from compact.text.languages import FIRST_PERSON, words_of
 from compact.text.terms import STOP_WORDS, pieces_of, searchable
 
@@ -71,11 +73,13 @@ class Trait(IntFlag):
     """A user says something in general form: always, never, rather."""
     CHANGE = 128
     """A user says that something changed, is withdrawn, or is not to be talked about."""
+    FORGET = 256
+    """A user asks to forget something."""
 
 
 SCORED = 2 * Trait.AFTER_QUESTION - 1
 """The traits that raise or lower the score of any message."""
-_QUESTION, _OF_SELF, _TIME, _NUMBER, _NAME, _, _STANDING, _CHANGE = map(int, Trait)
+_QUESTION, _OF_SELF, _TIME, _NUMBER, _NAME, _, _STANDING, _CHANGE, _FORGET = map(int, Trait)
 """The stored traits as plain numbers, since adding members of `Trait` takes ten times as long."""
 
 
@@ -86,6 +90,16 @@ def _phrases(kind: str) -> dict[str, list[str]]:
         pieces = pieces_of(phrase.replace("_", " "))
         found.setdefault(pieces[0], []).append(f" {' '.join(pieces)} ")
     return found
+
+
+_FORGET_THIS = regex(
+    r"(?:^|[.!?;:,\n]\s*)(?:(?:and|now|just|please|und|bitte|por favor|per favore)\s+)*"
+    r"(?:(?:(?:can|could|would|will) you (?:please )?|you (?:can|may|should) )?"
+    r"(?:forget|vergiss|vergessen sie|oubliez?|olvida|olvide|dimentica|esqueça|esquece|vergeet|"
+    r"zapomnij|glöm|glem|unut|забудь(?:те)?)\b|忘了|忘掉|忘れて)(?P<this>[^.!?\n]*)"
+    r"|(?:kannst|könntest) du (?P<that>[^.!?\n]{1,60}) vergessen\b",
+    re.IGNORECASE,
+)
 
 
 _PHRASES = {_STANDING: _phrases("standing"), _CHANGE: _phrases("changes")}
@@ -112,7 +126,7 @@ def noted(message: Message, words: str | None = None) -> Noted:
     own = pieces if words == text else pieces_of(text)
     signs = _signs_of(text, set(own))
     if message.role == "user" and len(own) <= LONG:
-        signs |= _lasting(own)
+        signs |= _lasting(own) | (_FORGET if forgotten_in(text) else 0)
     return Noted(
         codec.instant(message.timestamp),
         min(len(pieces) - sum(map(STOP_WORDS.__contains__, pieces)), MOST_WORDS),
@@ -120,6 +134,14 @@ def noted(message: Message, words: str | None = None) -> Noted:
         ROLE_NUMBERS[message.role],
         message.name,
     )
+
+
+def forgotten_in(text: str) -> str:
+    """Return what a sentence asks to forget, as in `Forget my number` and `Can you forget it?`.
+    Empty for others, such as `Don't forget it` and `I forget names`.
+    """
+    found = _FORGET_THIS.search(text)
+    return (found["this"] or found["that"] or "").strip() if found else ""
 
 
 def _lasting(pieces: list[str]) -> int:
