@@ -10,7 +10,7 @@ from datetime import datetime
 
 from compact.patterns import regex
 from compact.text.dates import Time, times_in
-from compact.text.languages import FUNCTION_WORDS, words_of
+from compact.text.languages import words_of
 from compact.text.terms import STOP_WORDS, looked_for, pieces_of
 from compact.text.turns import QUESTION_MARKS, SELF, Trait
 
@@ -23,15 +23,11 @@ _PHRASES = {
     sign: [f" {phrase.replace('_', ' ')} " for each in words_of(kind).values() for phrase in each]
     for sign, kind in _ASKED.items()
 }
-_ASKS = {
-    code: {word for kind in kinds for word in words_of(kind).get(code, ()) if "_" not in word}
-    for kinds in [("asks", *_ASKED.values())]
-    for code in words_of("asks")
-}
-"""Words that begin a question, by language."""
+_ASKS = frozenset().union(
+    *(own for k in ("asks", *_ASKED.values()) for own in words_of(k).values())
+)
+"""Words that begin a question."""
 _ASKED_CLAUSE = regex(rf"(?:[^,;!\n。，.{QUESTION_MARKS}]|\.(?!\s))+[{QUESTION_MARKS}]")
-_SIGNS = "\u3040"
-"""From here on each sign is a word. Words that ask have no fixed place there."""
 _TALK = frozenset().union(*words_of("talk").values(), STOP_WORDS)
 """Words of questions such as `What did we talk about yesterday?`. They name no matter."""
 
@@ -90,20 +86,8 @@ def understood(text: str, speakers: Sequence[str], now: datetime | None = None) 
 
 
 def _is_asked(text: str, pieces: Sequence[str]) -> bool:
-    """Tell whether a text is a question of its language, for `Question.is_asked`."""
-    held = set(pieces)
-    known = {
-        code: len(held & (words | _ASKS.get(code, set()))) for code, words in FUNCTION_WORDS.items()
-    }
-    language = max(known, key=known.__getitem__)
-    asks = {
-        word
-        for code, words in _ASKS.items()
-        if code == language or code not in FUNCTION_WORDS
-        for word in words
-    }
-    firsts = [*pieces[:1], *(piece for piece in pieces if piece >= _SIGNS)]
-    if not asks.isdisjoint(firsts) and SELF.isdisjoint(pieces[1:2]):  # not `what I bought was …`
+    """Tell whether a text is a question, for `Question.is_asked`."""
+    if not _ASKS.isdisjoint(pieces[:1]) and SELF.isdisjoint(pieces[1:2]):  # no `what I bought …`
         return True
     asked = [piece for clause in _ASKED_CLAUSE.findall(text) for piece in pieces_of(clause)]
     is_own = not SELF.isdisjoint(pieces)

@@ -20,22 +20,23 @@ from compact.text.languages import FUNCTION_WORDS, words_of
 from compact.text.terms import PIECE, pieces_of
 
 _LISTS = ("months", "weekdays", "seasons", "units", "days", "counts", "last", "this", "ago")
-_KINDS = dict(
-    zip((*_LISTS, "few", "since", "until", "within", "of"), "MWSURnLTAVFEio", strict=True)
-)
+_LETTERS = ("M", "W", "S", "UUUJU", "R", "n", "L", "T", "A", "FE", "i", "o")
+_KINDS = dict(zip((*_LISTS, "ends", "within", "of"), _LETTERS, strict=True))
 """Lists in `languages.json`, and the letters of their words. A word that is marked `?` there means
-other things too. Its letter is small. The unit `year` is J, a year y, a day of a month d, and
-another number c."""
+other things too. Its letter is small. `since` is F, `until` E, the unit `year` J, the year 2026 y,
+a number that may be a day d, and another number c."""
 _ITS_YEAR = "o?(?:[LT]J|J[LT])"
 _YEAR = f"o*(?:y|{_ITS_YEAR})"
-_FORMS = regex(
-    "(?P<ago>Ao?[dncyV]o?[UJ]|[dncyV][UJ][Aa]|[UJ]a)|(?P<lately>o?L[dncyV][UJ]|[dncV]L[UJ])"
-    f"|(?P<day>(?:(?:i?o?W)?|{_ITS_YEAR})i?o?(?:do?M(?:{_YEAR})?|Mo?d(?:{_YEAR})?))"
-    f"|(?P<month>i?M{_YEAR}|{_ITS_YEAR}i?o*M|[iLT]o?M|ML)"
-    f"|(?P<season>(?:io*)?[Ss]{_YEAR}|{_ITS_YEAR}i?o*[Ss]|[iLT]o*S|(?:[LT]|io)s|[Ss]L)"
-    f"|(?P<numeric>(?:{_ITS_YEAR}i?o?)?D)|(?P<unit>o?[LT][UJ]|o?[UJ][LT])|(?P<weekday>[iLTo]W|WL)"
-    "|(?P<relative>[Rr])|(?P<year>io?J?o?y)"
+_PATTERNS = (
+    "(?P<ago>Ao?[dncy]o?[UJ]|[dncy][UJ][Aa]|[UJ]a)|(?P<lately>o?L[dncy][UJ]|[dnc]L[UJ])"
+    f"|(?P<day>(?:(?:[i]?o?W)?|{_ITS_YEAR})[i]?o?(?:do?M(?:{_YEAR})?|Mo?d(?:{_YEAR})?))"
+    f"|(?P<month>[i]?M{_YEAR}|{_ITS_YEAR}[i]?o*M|[iLT]o?M|ML)"
+    f"|(?P<season>(?:[i]o*)?[Ss]{_YEAR}|{_ITS_YEAR}[i]?o*[Ss]|[iLT]o*S|(?:[LT]|[i]o)s|[Ss]L)"
+    f"|(?P<numeric>(?:{_ITS_YEAR}[i]?o?)?D)|(?P<unit>o?[LT][UJ]|o?[UJ][LT])"
+    "|(?P<weekday>[iLTo]W|WL)|(?P<relative>[Rr])|(?P<year>[i]o?J?o?y)"
 )
+_END = f"(?:{re.sub('[?]P<[a-z]+>', '?:', _PATTERNS).replace('[i', '[iFfEe')})"
+_FORMS = regex(f"(?P<range>(?=[Ff]).?{_END}(?=[eE]).?{_END}|(?=[FE]).?{_END})|{_PATTERNS}")
 """Months, seasons, weekdays and years are names and common words too. They need company."""
 _NUMERIC = (
     r"\d{4}(?P<sep>[-/.])\d{1,2}(?P=sep)\d{1,2}|\d{1,2}(?P<between>[-/.])\d{1,2}(?P=between)\d{4}"
@@ -47,17 +48,14 @@ _TOKEN = regex(
 )
 """A date with a time of day to the second is that of a log line."""
 _NUMBER = regex(r"(\d{1,4})(?:st|nd|rd|th|er|e|º|ª)?")
-_YEARS, _YEARS_AHEAD = range(1970, 2200), 10
-_MOST_TIMES, _READ_CHARS = 8, 4_000
-_FEW = (2, 7)
-"""How many days `a few days` may be."""
-_AS_WITHIN = str.maketrans("FfE", "iii")
-_Y = 3
+_YEARS, _MOST_TIMES, _READ_CHARS = range(1970, 2200), 8, 4_000
+_FEW = 13
+"""The place of `few` among the counts. A few days are two to seven."""
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
 _Word = tuple[int, int, str, bool]  # start and end, in lower case, whether a date in numbers
 _Token = tuple[int, int, str, Any]  # start and end, letter, place in its list, number or date
-_Form = tuple[str, list[_Token], str]  # the kind, and how a range begins or ends with it
+_Form = tuple[str, list[_Token]]
 
 
 class Span(NamedTuple):
@@ -81,13 +79,13 @@ def times_in(text: str, now: datetime) -> tuple[tuple[Time, ...], str, str]:
     matches = _TOKEN.finditer(text, 0, _READ_CHARS)
     found = [(*m.span(), m[0].lower(), bool(m["numeric"]) and not m["clock"]) for m in matches]
     entries = [_vocabulary().get(word, {}) for _, _, word, _ in found]
-    codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiAVfe"}
+    codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiAfe"}
     codes |= {"en"} if any(word[0].isdecimal() for _, _, word, _ in found) else set()
     readings = [[], *(_forms(found, code) for code in sorted(codes))]
-    forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own, _ in each for t in own))
+    forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
     forms = forms[:_MOST_TIMES]
     rest = others = text
-    for form, tokens, _ in reversed(forms):
+    for form, tokens in reversed(forms):
         start, stop = tokens[0][0], tokens[-1][1]
         others = f"{others[:start]} {others[stop:]}"
         if form in ("ago", "lately", "unit", "relative"):
@@ -130,11 +128,7 @@ def _span_of(name: str, value: object, now: datetime) -> Span:
 
 
 def _after(start: datetime, long: timedelta) -> datetime:
-    """Return the end of a span, at most the last time there is."""
-    try:
-        return start + long
-    except OverflowError:
-        return datetime.max.replace(tzinfo=start.tzinfo)
+    return start + min(long, datetime.max.replace(tzinfo=start.tzinfo) - start)
 
 
 # --- from words to forms --------------------------------------------------------------------------
@@ -144,11 +138,11 @@ def _after(start: datetime, long: timedelta) -> datetime:
 def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
     """Return each phrase, and in each language its letter and its place in its list."""
     known: dict[str, dict[str, tuple[str, int]]] = {}
-    for kind, letter in _KINDS.items():
+    for kind, letters in _KINDS.items():
         for language, words in words_of(kind).items():
             for place, form in ((at, x) for at, row in enumerate(words) for x in row.split("/")):
                 phrase = " ".join(pieces_of(form.rstrip("?").replace("_", " ")))
-                own = "J" if (letter, place) == ("U", _Y) else letter
+                own = letters[place] if len(letters) > 1 else letters
                 own = own.lower() if form.endswith("?") else own
                 known.setdefault(phrase, {})[language] = own, place
                 known.setdefault(phrase.split()[0], {}).setdefault(language, ("x", 0))
@@ -157,25 +151,14 @@ def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
 
 def _forms(found: Sequence[_Word], language: str) -> list[_Form]:
     tokens = list(_tokens(found, language))
-    marks = "".join(letter for _, _, letter, _ in tokens)
-    letters = marks.translate(_AS_WITHIN)
+    letters = "".join(letter for _, _, letter, _ in tokens)
     words = {word for _, _, word, _ in found}
     spoken = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & words))
-    forms, at = list[_Form](), 0
-    while match := _FORMS.search(letters, at):
-        before, (start, at) = at, match.span()
-        is_range = marks[at : at + 1] in ("e", "E")
-        if match[0] == "r" and len(letters) > 2 and language != spoken:
-            continue
-        if marks[start] == "f" and at == start + 2 and not is_range:  # `a letter from April`
-            continue
-        start -= start > before and marks[start - 1] in "FfEe"
-        begins = forms[-1][2] in ("F", "f") if forms and start == before else False
-        link = "to" if begins and marks[start] in "eE" else marks[start]
-        forms.append((str(match.lastgroup), tokens[start:at], link))
-        if link in ("F", "f") and is_range:
-            letters = f"{letters[:at]}i{letters[at + 1 :]}"
-    return forms
+    return [
+        (str(match.lastgroup), tokens[match.start() : match.end()])
+        for match in _FORMS.finditer(letters)
+        if match[0] != "r" or len(letters) < 3 or language == spoken
+    ]
 
 
 def _tokens(found: Sequence[_Word], language: str) -> Iterator[_Token]:
@@ -204,20 +187,10 @@ class _Calendar(NamedTuple):
     now: datetime
 
     def times(self, forms: Sequence[_Form]) -> Iterator[Time]:
-        """Yield the times of forms. Two that are the ends of a range are one time."""
-        times = list[Time]()
-        for at, (form, tokens, link) in enumerate(forms):
-            spans: Time = ()
+        for form in forms:
             with suppress(ValueError, OverflowError):  # before the year 1, or after 9999
-                spans = tuple(self._spans(form, tokens))
-            if spans and link == "to" and times and times[-1]:
-                spans = _between(times.pop(), spans)
-            elif spans and link == "F" and [*forms, ("", [], "")][at + 1][2] != "to":
-                spans = (Span(spans[0].start, max(spans[0].stop, self.now)),)
-            elif spans and link == "E":
-                spans = (Span(self._months(12, 1).start, spans[0].stop),)
-            times.append(spans)
-        return filter(None, times)
+                if spans := tuple(self._spans(*form)):
+                    yield spans
 
     def _spans(self, form: str, tokens: Sequence[_Token]) -> Iterator[Span]:
         values = {letter.upper(): value for _, _, letter, value in tokens}
@@ -227,11 +200,13 @@ class _Calendar(NamedTuple):
         unit = values.get("U", values.get("J", 0))
         match form:
             case "ago" | "lately":  # `two months ago` is a month, and `two weeks ago` a day
-                counts = [values[each] for each in "NDCY" if each in values] or [1]
-                last, first = _FEW if "V" in values else (counts[0], counts[0])
+                count = next((values[each] for each in "NDCY" if each in values), 1)
                 kind, long = 2 if unit in (2, 3) else 0, (1, 7, 1, 12, 7)[unit]
-                start, stop = self._unit(kind, first * long).start, self.now
-                yield Span(start, self._unit(kind, last * long).stop if form == "ago" else stop)
+                most, least = (7, 2) if values.get("N") == _FEW else (count, count)
+                first, last = (self._unit(kind, each * long) for each in (most, least))
+                yield Span(first.start, last.stop if form == "ago" else self.now)
+            case "range":
+                yield from self._range(tokens)
             case "unit":
                 yield self._unit(unit, int("L" in values))
             case "relative":
@@ -241,8 +216,26 @@ class _Calendar(NamedTuple):
             case "numeric":
                 for own, month, day in _readings(values["D"]):
                     yield from self._dated(own or year, month - 1, 1, day)
-            case _ if year <= self.now.year + _YEARS_AHEAD:  # not `in 2048 bits`
+            case _ if year < self.now.year + 10:  # not `in 2048 bits`
                 yield from self._named(values, year)
+
+    def _range(self, tokens: Sequence[_Token]) -> Iterator[Span]:
+        """Yield what lies between two ends; one without a year lies nearest to the other."""
+        cut = next((at for at, token in enumerate(tokens) if at and token[2] in "Ee"), len(tokens))
+        ends = list[list[Span]]()
+        for own in (tokens[:cut], tokens[cut:]):
+            letters = "".join("i" if token[2] in "FfEe" else token[2] for token in own)
+            if match := regex(_PATTERNS).search(letters):
+                ends.append([*self._spans(str(match.lastgroup), own[match.start() : match.end()])])
+        if len(ends) == 2:
+            starts, stops = ends
+        elif tokens[0][2] == "E":
+            starts, stops = [self._months(12, 1)], ends[0][:1]
+        else:
+            starts, stops = ends[0][:1], [self._day(0)]
+        pairs = [([s for s in starts if s.start <= stop.start], stop) for stop in stops]
+        spans = [Span(own[0].start, stop.stop, stop.yearly) for own, stop in pairs if own]
+        yield from spans if starts[0].yearly else spans[-1:]
 
     def _named(self, values: Mapping[str, int], year: int) -> Iterator[Span]:
         """Yield the spans of a year, a season, a month, or a day in a month."""
@@ -287,16 +280,6 @@ class _Calendar(NamedTuple):
         days, months = self._day, self._months
         units = days(back), days(monday, 7), months(month - back, 1), months(year, 12)
         return (*units, days(monday - 5, 2))[unit]
-
-
-def _between(firsts: Time, lasts: Time) -> Time:
-    """Return the times from one to another. An end without a year lies nearest to the other end."""
-    if firsts[0].yearly or not lasts[0].yearly:
-        pairs = ((next((f for f in firsts if f.start <= last.start), None), last) for last in lasts)
-    else:
-        after = [last for last in lasts if last.start >= firsts[0].start]
-        pairs = ((firsts[0], last._replace(yearly=False)) for last in after[-1:])
-    return tuple(Span(first.start, last.stop, last.yearly) for first, last in pairs if first)
 
 
 def _readings(text: str) -> Iterator[tuple[int, int, int]]:
