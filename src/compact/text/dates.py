@@ -36,7 +36,10 @@ _PATTERNS = (
     "|(?P<weekday>[iLTo]W|WL)|(?P<relative>[Rr])|(?P<year>[i]o?J?o?y)"
 )
 _END = f"(?:{re.sub('[?]P<[a-z]+>', '?:', _PATTERNS).replace('[i', '[iFfEe')})"
-_FORMS = regex(f"(?P<range>(?=[Ff]).?{_END}(?=[eE]).?{_END}|(?=[FE]).?{_END})|{_PATTERNS}")
+_FORMS = regex(
+    f"(?P<range>(?=[Ff]).?(?:o?d|{_END})(?=[eE]).?{_END}|{_END}(?=E).?{_END}|(?=[FE]).?{_END})"
+    f"|{_PATTERNS}"
+)
 """Months, seasons, weekdays and years are names and common words too. They need company."""
 _NUMERIC = (
     r"\d{4}(?P<sep>[-/.])\d{1,2}(?P=sep)\d{1,2}|\d{1,2}(?P<between>[-/.])\d{1,2}(?P=between)\d{4}"
@@ -221,21 +224,20 @@ class _Calendar(NamedTuple):
 
     def _range(self, tokens: Sequence[_Token]) -> Iterator[Span]:
         """Yield what lies between two ends; one without a year lies nearest to the other."""
-        cut = next((at for at, token in enumerate(tokens) if at and token[2] in "Ee"), len(tokens))
-        ends = list[list[Span]]()
-        for own in (tokens[:cut], tokens[cut:]):
-            letters = "".join("i" if token[2] in "FfEe" else token[2] for token in own)
-            if match := regex(_PATTERNS).search(letters):
-                ends.append([*self._spans(str(match.lastgroup), own[match.start() : match.end()])])
-        if len(ends) == 2:
-            starts, stops = ends
-        elif tokens[0][2] == "E":
-            starts, stops = [self._months(12, 1)], ends[0][:1]
-        else:
-            starts, stops = ends[0][:1], [self._day(0)]
+        cut = next((at for at, token in enumerate(tokens) if token[2] in "Ee"), len(tokens))
+        starts, stops = self._end(tokens[:cut]), self._end(tokens[cut:]) or [self._day(0)]
+        day = next((token[3] for token in tokens[:cut] if token[2] == "d"), 0)
+        if not starts:  # `from the 3rd to 10 March`, or `until March`
+            first = self._months(12, 1).start
+            starts = [s._replace(start=s.start.replace(day=day) if day else first) for s in stops]
         pairs = [([s for s in starts if s.start <= stop.start], stop) for stop in stops]
         spans = [Span(own[0].start, stop.stop, stop.yearly) for own, stop in pairs if own]
-        yield from spans if starts[0].yearly else spans[-1:]
+        yield from (spans if starts[0].yearly else spans[-1:]) or (starts[0], stops[0])
+
+    def _end(self, tokens: Sequence[_Token]) -> list[Span]:
+        letters = "".join("i" if token[2] in "FfEe" else token[2] for token in tokens)
+        match = regex(_PATTERNS).search(letters)
+        return [*self._spans(str(match.lastgroup), tokens[slice(*match.span())])] if match else []
 
     def _named(self, values: Mapping[str, int], year: int) -> Iterator[Span]:
         """Yield the spans of a year, a season, a month, or a day in a month."""
