@@ -127,6 +127,20 @@ def test_a_question_of_a_past_time_is_answered_and_a_statement_is_not(file):
             assert ("Anna was here." in "".join(quoted(shown(ctx)))) is is_recalled, text
 
 
+def test_a_past_time_of_a_person_of_the_conversation_is_recalled(file):
+    at = {"timestamp": "2026-03-03T12:00:00Z"}
+    with ContextManager(store=file, session_id="march") as ctx:
+        ctx.add_messages([{"role": "user", "name": "Caroline", "content": "The kiln broke.", **at}])
+    asked_at = {"timestamp": "2026-03-04T12:00:00Z"}
+    for text, is_recalled in (
+        ("Which pots did Melanie drop yesterday?", False),
+        ("Which pots did Caroline drop yesterday?", True),
+    ):
+        with opened(file, session_id=f"new {text}") as ctx:
+            ctx.add_message({"role": "user", "content": text, **asked_at})
+            assert ("The kiln broke." in "".join(quoted(shown(ctx)))) is is_recalled, text
+
+
 def test_a_memory_of_one_short_session_is_recalled_by_several_of_its_words(tmp_path):
     with ContextManager(store=tmp_path / "chat.db", session_id="old") as ctx:
         ctx.add_messages(said(BOAT, "Thank you, I have noted it."))

@@ -144,12 +144,13 @@ def _is_of_past(
     turns: TurnTable, question: Question, now: datetime, may: NDArray[np.bool_]
 ) -> bool:
     """Whether it is a question about the conversation or the person at a past time that has
-    messages. `How is it going today?` is not: a time that is not over needs a first person.
+    messages. `How is it going today?` is not: a time that is not over needs a person.
     """
-    if not question.is_asked or (question.names and not question.is_own):
+    is_personal = question.is_own or question.names_speaker
+    if not question.is_asked or (question.names and not is_personal):
         return False
     past = [
-        tuple(s for s in time if s.stop <= now or (question.is_own and s.start <= now))
+        tuple(s for s in time if s.stop <= now or (is_personal and s.start <= now))
         for time in question.times
     ]
     return bool((nearness(turns, past, may)[1] & may).any())

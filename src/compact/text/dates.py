@@ -236,7 +236,7 @@ class _Calendar(NamedTuple):
 
     def _end(self, tokens: Sequence[_Token]) -> list[Span]:
         letters = "".join("i" if token[2] in "FfEe" else token[2] for token in tokens)
-        match = regex(_PATTERNS).search(letters)
+        match = _FORMS.search(letters)
         return [*self._spans(str(match.lastgroup), tokens[slice(*match.span())])] if match else []
 
     def _named(self, values: Mapping[str, int], year: int) -> Iterator[Span]:
