@@ -35,6 +35,7 @@ _PATTERNS = (
     f"|(?P<numeric>(?:{_ITS_YEAR}[i]?o?)?D)|(?P<unit>o?[LT][UJ]|o?[UJ][LT])"
     "|(?P<weekday>[iLTo]W|WL)|(?P<relative>[Rr])|(?P<year>[i]o?J?o?y)"
 )
+# An end of a range: `since`, `from` and `to` are company for a month, as `in` is.
 _END = f"(?:{re.sub('[?]P<[a-z]+>', '?:', _PATTERNS).replace('[i', '[iFfEe')})"
 _FORMS = regex(
     f"(?P<range>(?=[Ff]).?(?:o?d|{_END})(?=[eE]).?{_END}|{_END}(?=E).?{_END}|(?=[FE]).?{_END})"
