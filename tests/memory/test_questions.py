@@ -49,7 +49,7 @@ def test_a_question_of_nothing_but_a_time_looks_for_no_words() -> None:
     now = datetime(2026, 11, 27, tzinfo=UTC)
     asked = understood("What did we talk about on 3 March 2026?", SPEAKERS, now)
     day = datetime(2026, 3, 3, tzinfo=UTC)
-    assert (asked.names, asked.times[0].start) == ((), day)
+    assert (asked.names, asked.times[0][0].start) == ((), day)
     assert ("boat",) in understood("What about the boat yesterday?", SPEAKERS, now).names
 
 

@@ -108,10 +108,37 @@ def test_a_question_of_a_past_time_is_answered_and_a_statement_is_not(file):
         ("What did I do on March 3rd?", True),
         ("I slept badly yesterday.", False),
         ("How are you today?", False),
+        ("what did I buy on March 3rd", True),
+        ("was habe ich gestern gekauft", True),
+        ("Was I ill on Tuesday, 3 March?", True),
+        ("What did I buy this week?", True),
+        ("What did we talk about in March?", True),
+        ("What did I buy in 2026?", True),
+        ("Who won the elections in 2026?", False),
+        ("Can you write a poem about last night?", False),
+        ("My cat ran away last night, ok?", False),
+        ("When I came home yesterday I was tired", False),
+        ("How is it going this week?", False),
+        ("2026-03-03 14:03:11 ERROR no route. What should I do?", False),
+        ("Why does my parser refuse 2026-03-03T09:30:00Z?", False),
     ):
         with opened(file, session_id=f"new {text}") as ctx:
             ctx.add_message({"role": "user", "content": text, **asked_at})
             assert ("Anna was here." in "".join(quoted(shown(ctx)))) is is_recalled, text
+
+
+def test_a_past_time_of_a_person_of_the_conversation_is_recalled(file):
+    at = {"timestamp": "2026-03-03T12:00:00Z"}
+    with ContextManager(store=file, session_id="march") as ctx:
+        ctx.add_messages([{"role": "user", "name": "Caroline", "content": "The kiln broke.", **at}])
+    asked_at = {"timestamp": "2026-03-04T12:00:00Z"}
+    for text, is_recalled in (
+        ("Which pots did Melanie drop yesterday?", False),
+        ("Which pots did Caroline drop yesterday?", True),
+    ):
+        with opened(file, session_id=f"new {text}") as ctx:
+            ctx.add_message({"role": "user", "content": text, **asked_at})
+            assert ("The kiln broke." in "".join(quoted(shown(ctx)))) is is_recalled, text
 
 
 def test_a_memory_of_one_short_session_is_recalled_by_several_of_its_words(tmp_path):

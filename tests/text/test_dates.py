@@ -79,6 +79,50 @@ QUESTIONS = [
     ("上个月", "2026-10-01", "2026-10-31"),
     ("昨日は何を話しましたか", "2026-11-26", ""),
     ("先週", "2026-11-16", "2026-11-22"),
+    # a day, a month or a season of a year that is named from now
+    ("What did we talk about in May last year?", "2025-05-01", "2025-05-31"),
+    ("in May of last year", "2025-05-01", "2025-05-31"),
+    ("last year in May", "2025-05-01", "2025-05-31"),
+    ("December 25 last year", "2025-12-25", ""),
+    ("in the summer of last year", "2025-06-01", "2025-08-31"),
+    ("im Mai letzten Jahres", "2025-05-01", "2025-05-31"),
+    ("letztes Jahr am 25. Dezember", "2025-12-25", ""),
+    ("en mai de l'année dernière", "2025-05-01", "2025-05-31"),
+    ("en mayo del año pasado", "2025-05-01", "2025-05-31"),
+    ("w maju zeszłego roku", "2025-05-01", "2025-05-31"),
+    ("去年5月", "2025-05-01", "2025-05-31"),
+    # counts
+    ("What did we say 100 days ago?", "2026-08-19", ""),
+    ("vor 100 Tagen", "2026-08-19", ""),
+    ("last 90 days", "2026-08-29", "2026-11-27"),
+    ("what happened a few days ago", "2026-11-20", "2026-11-25"),
+    ("several weeks ago", "2026-10-09", "2026-11-13"),
+    ("vor einigen Tagen", "2026-11-20", "2026-11-25"),
+    ("il y a quelques jours", "2026-11-20", "2026-11-25"),
+    ("hace unos días", "2026-11-20", "2026-11-25"),
+    ("неделю назад", "2026-11-20", ""),
+    ("несколько дней назад", "2026-11-20", "2026-11-25"),
+    # ranges
+    ("between 1 March 2026 and 10 March 2026", "2026-03-01", "2026-03-10"),
+    ("What happened from 1 March to 10 March 2026?", "2026-03-01", "2026-03-10"),
+    ("from December to February", "2025-12-01", "2026-02-28"),
+    ("from March 2025 to May", "2025-03-01", "2025-05-31"),
+    ("from 2026-03-01 until 2026-03-10", "2026-03-01", "2026-03-10"),
+    ("between the 3rd and the 10th of March 2026", "2026-03-03", "2026-03-10"),
+    ("vom 3. bis zum 10. März", "2026-03-03", "2026-03-10"),
+    ("March 2025 until May 2025", "2025-03-01", "2025-05-31"),
+    ("since May 2025", "2025-05-01", "2026-11-27"),
+    ("since last week", "2026-11-16", "2026-11-27"),
+    ("until May 2025", "2024-01-05", "2025-05-31"),
+    ("von März bis Mai 2025", "2025-03-01", "2025-05-31"),
+    ("zwischen dem 1. März und dem 10. März 2026", "2026-03-01", "2026-03-10"),
+    ("seit Mai 2025", "2025-05-01", "2026-11-27"),
+    ("bis Mai 2025", "2024-01-05", "2025-05-31"),
+    ("entre mars et mai 2025", "2025-03-01", "2025-05-31"),
+    ("depuis mai 2025", "2025-05-01", "2026-11-27"),
+    ("desde marzo hasta mayo de 2025", "2025-03-01", "2025-05-31"),
+    ("между 1 марта и 10 марта 2026", "2026-03-01", "2026-03-10"),
+    ("从3月到5月", "2026-03-01", "2026-05-31"),
 ]
 
 
@@ -128,6 +172,11 @@ def test_a_question_of_a_time_finds_what_was_said_then(
         "What did April say about Friday nights?",
         "Windows 2000",
         "192.168.1.10",
+        "a letter from April",
+        "many days ago",
+        "in 2048 bits",
+        "2026-11-20 14:03:11,120 ERROR in main",
+        "in 2026-11-20T10:00:00Z",
     ],
 )
 def test_words_that_mean_other_things_are_no_times(text: str) -> None:
@@ -140,6 +189,34 @@ def test_a_date_without_a_year_is_the_latest_that_has_messages() -> None:
         at = datetime(year, 12 - (year == 2025), 24, tzinfo=UTC)
         memory.add_message("s", role="user", content=f"in {year}", timestamp=at)
     hits = memory.search("What did we say on December 24?").hits
+    assert [hit.text for hit in hits] == ["in 2024"]
+
+
+@pytest.mark.parametrize(
+    ("text", "months"),
+    [
+        ("What did we talk about in March and in May?", {3, 5}),
+        ("on 3 March and on 26 November 2026", {3, 11}),
+        ("am 3. März und im Mai", {3, 5}),
+    ],
+)
+def test_each_of_several_times_counts_and_hides_no_other(
+    memory: MemoryManager, text: str, months: set[int]
+) -> None:
+    with clock_and_ids.using(clock=lambda: NOW):
+        hits = memory.search(text, limit=100).hits
+    days = [hit.timestamp for hit in hits if hit.timestamp.year == NOW.year]
+    of_months = [day.month in months for day in days]
+    assert {day.month for day in days[:4]} <= months <= {day.month for day in days}
+    assert not all(of_months), "a misread range loses nothing"
+
+
+def test_the_latest_that_has_messages_looks_at_those_that_may_be_found() -> None:
+    memory = MemoryManager()
+    for year, role in ((2024, "user"), (2025, "assistant")):
+        at = datetime(year, 12, 24, tzinfo=UTC)
+        memory.add_message("s", role=role, content=f"in {year}", timestamp=at)
+    hits = memory.search("What did we say on December 24?", roles=("user",)).hits
     assert [hit.text for hit in hits] == ["in 2024"]
 
 
@@ -158,6 +235,16 @@ def test_an_empty_question_finds_all_of_a_day(memory: MemoryManager) -> None:
     hits = memory.search("", since="2026-03-03", until="2026-03-03").hits
     assert [f"{hit.timestamp:%Y-%m-%d}" for hit in hits] == ["2026-03-03"] * 2
     assert memory.search("").hits == ()
+    older = memory.search("", until="2026-03-03", limit=5).hits
+    assert [hit.score for hit in older] == [1.0] * 5
+    assert [f"{hit.timestamp:%d}" for hit in older] == ["03", "03", "02", "02", "01"]
+
+
+@pytest.mark.parametrize("text", ["x", "C", "?"])
+def test_a_question_without_words_finds_no_more_within_a_time(
+    memory: MemoryManager, text: str
+) -> None:
+    assert memory.search(text, since="2026-03-03").hits == memory.search(text).hits == ()
 
 
 @pytest.mark.parametrize(
@@ -176,6 +263,12 @@ def test_an_empty_question_finds_all_of_a_day(memory: MemoryManager) -> None:
         ("hier", "2026-11-26", ""),
         ("2025", "2025-01-01", "2025-12-31"),
         (date(2026, 3, 3), "2026-03-03", ""),
+        (date(1900, 1, 1), "1900-01-01", ""),
+        (date(1, 2, 3), "0001-02-03", ""),
+        ("1900-01-01", "1900-01-01", ""),
+        ("90 days ago", "2026-08-29", ""),
+        ("this winter", "2026-12-01", "2027-02-28"),
+        ("this summer", "2026-06-01", "2026-08-31"),
     ],
 )
 def test_options_take_days_as_people_write_them(written: str | date, first: str, last: str) -> None:
@@ -193,6 +286,16 @@ def test_options_take_days_as_people_write_them(written: str | date, first: str,
 )
 def test_a_time_of_a_day_stays_an_instant(written: str | datetime, instant: datetime) -> None:
     assert limits(written, written, NOW) == (instant, instant)
+
+
+def test_the_last_day_there_is_has_an_end() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    for written in (date.max, "9999-12-31", last):
+        end = limits(None, written, NOW)[1]
+        assert end is not None
+        assert last - timedelta(microseconds=1) <= end <= last
+        assert MemoryManager().search("x", until=written).hits == ()
+    assert times_in("today, in 9999, 9999 years ago", last)[0] == ()
 
 
 @pytest.mark.parametrize(
@@ -224,6 +327,11 @@ def test_a_message_of_the_default_kind_counts() -> None:
     late = datetime.fromisoformat("2026-03-04T01:00+02:00")
     memory.add_message("s", Message(role="user", content="late", timestamp=late))
     assert [hit.text for hit in memory.search("3 March 2026").hits] == ["late"]
+
+
+def test_times_are_read_in_the_first_characters() -> None:
+    assert times_in("x " * 1_000 + "yesterday", NOW)[0]
+    assert times_in("月" * 4_000 + " yesterday", NOW)[0] == ()
 
 
 def test_of_many_dates_the_first_are_read() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from compact.memory.questions import Question
 from compact.memory.retention import DAY
 from compact.messages.codec import instant
-from compact.text.dates import Span
+from compact.text.dates import Time
 from compact.text.languages import words_of
 from compact.text.terms import STOP_WORDS
 from compact.text.turns import ROLE_NUMBERS, SCORED, Keys, Trait, TurnTable
@@ -196,16 +196,22 @@ def _signs(turns: TurnTable) -> NDArray[np.uint16]:
     return turns.once("signs", made)
 
 
-def nearness(turns: TurnTable, spans: Sequence[Span]) -> tuple[Floats, NDArray[np.bool_]]:
+def nearness(
+    turns: TurnTable, times: Sequence[Time], may: NDArray[np.bool_]
+) -> tuple[Floats, NDArray[np.bool_]]:
     """Return for each message how well its time fits the times that a question names, 0 to 1, and
-    whether it lies in one of them. If no year is named, the latest that has messages counts.
+    whether it lies in one of them. If no year is named, the latest that has messages counts, of
+    those where `may` is True.
     """
     import numpy as np
 
-    at, share = turns.rows["at"], 1.0
-    first, last = (at.min(initial=0), at.max(initial=0)) if spans else (0, 0)
     fits, inside = np.zeros(len(turns)), np.zeros(len(turns), bool)
-    for span in spans:
+    if not times or not may.any():
+        return fits, inside
+    at, share = turns.rows["at"], 1.0
+    first, last = at[may].min(), at[may].max()
+    for is_first, span in ((not place, span) for time in times for place, span in enumerate(time)):
+        share = 1.0 if is_first else share
         start, stop = instant(span.start), instant(span.stop)
         if span.yearly and (stop <= first or start > last):
             continue
@@ -214,7 +220,7 @@ def nearness(turns: TurnTable, spans: Sequence[Span]) -> tuple[Floats, NDArray[n
         fits = np.maximum(fits, weight * NEAR / (NEAR + away))
         if share == 1.0:
             inside |= away == 0
-        if span.yearly and not away.all():
+        if span.yearly and not away[may].all():
             share = OTHER_YEARS
     return fits, inside
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from compact.text.dates import Span, times_in
-from compact.text.languages import FIRST_PERSON, words_of
+from compact.patterns import regex
+from compact.text.dates import Time, times_in
+from compact.text.languages import words_of
 from compact.text.terms import STOP_WORDS, looked_for, pieces_of
-from compact.text.turns import SELF, Trait
+from compact.text.turns import QUESTION_MARKS, SELF, Trait
 
 _ASKED = {
     Trait.TIME: "asks_time",
@@ -22,7 +23,11 @@ _PHRASES = {
     sign: [f" {phrase.replace('_', ' ')} " for each in words_of(kind).values() for phrase in each]
     for sign, kind in _ASKED.items()
 }
-_SELF = frozenset().union(*FIRST_PERSON.values())
+_ASKS = frozenset().union(
+    *(own for k in ("asks", *_ASKED.values()) for own in words_of(k).values())
+)
+"""Words that begin a question."""
+_ASKED_CLAUSE = regex(rf"(?:[^,;!\n。，.{QUESTION_MARKS}]|\.(?!\s))+[{QUESTION_MARKS}]")
 _TALK = frozenset().union(*words_of("talk").values(), STOP_WORDS)
 """Words of questions such as `What did we talk about yesterday?`. They name no matter."""
 
@@ -34,16 +39,19 @@ class Question:
     text: str
     """The question without the names of speakers."""
     names: tuple[tuple[str, ...], ...]
-    """Words to search for. If a name has several pieces, a message must have them all. None
+    """Words to search for. If a name has several pieces, a message must have them all. Empty
     if the question asks only for what was said at a time."""
     speaker: int
     """The place of the one speaker that the question names. 0 if it names none or several."""
     names_speaker: bool
     """Whether it names one speaker or several."""
-    times: tuple[Span, ...]
+    times: tuple[Time, ...]
     """The times that the question names."""
     is_own: bool
     """Whether it has a word such as `my` or `I`."""
+    is_asked: bool
+    """Whether it names a time and is a question. Without a question mark, it begins with a word
+    that asks. Statements of oneself have none: `I slept badly last night, ok?`"""
     asks: Trait
     """The traits that an answer must have."""
 
@@ -72,8 +80,18 @@ def understood(text: str, speakers: Sequence[str], now: datetime | None = None) 
         names_speaker=bool(named),
         times=times,
         is_own=not SELF.isdisjoint(pieces),
+        is_asked=bool(times) and _is_asked(text, pieces),
         asks=Trait(sum(traits)),
     )
+
+
+def _is_asked(text: str, pieces: Sequence[str]) -> bool:
+    """Tell whether a text is a question, for `Question.is_asked`."""
+    if not _ASKS.isdisjoint(pieces[:1]) and SELF.isdisjoint(pieces[1:2]):  # no `what I bought …`
+        return True
+    asked = [piece for clause in _ASKED_CLAUSE.findall(text) for piece in pieces_of(clause)]
+    is_own = not SELF.isdisjoint(pieces)
+    return any(not is_own or piece in SELF or piece.isdecimal() for piece in asked)
 
 
 def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

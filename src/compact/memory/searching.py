@@ -31,7 +31,7 @@ from compact.messages.memory_protocols import TurnIndex
 from compact.messages.messages import Message
 from compact.text.found import FoundSession, Hit, Method, Neighbour, SearchFilter
 from compact.text.snippets import Sought
-from compact.text.turns import QUESTION_MARKS, ROLE_NUMBERS, Keys, TurnTable, instant_of
+from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable, instant_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,16 +115,18 @@ def ranked(
     may = _allowed(index, turns, only) & _other_than(turns, without)
     now = ways.now or clock_and_ids.now()
     question = understood(text, turns.names, now)
-    fits, is_found = nearness(turns, question.times)
-    if not question.names and (question.times or only.since or only.until):
-        is_found |= not question.times
+    fits, is_found = nearness(turns, question.times, may)
+    is_empty = not text.strip() and bool(only.since or only.until)
+    if not question.names and len(question.times) == 1:
         may &= is_found
+    is_found |= is_empty or (not question.names and len(question.times) > 1)
     scores, touched, asked, known = _scored(index, turns, question, ways, may, within)
     scores = (scores + ways.weights.date * fits) * _boost(index, turns, ways, within)
-    scores[~may] = -np.inf
+    scores = np.where(may, 1.0 if is_empty else scores, -np.inf)
     candidates = np.flatnonzero((touched | is_found) & may)
+    order = turns.rows["at"] if is_empty else scores  # an empty text asks for the newest
     # Few hits are the first of many: what is added does not depend on the limit.
-    best = candidates[_best(scores[candidates], max(most, SEAT + SEATS))].tolist()
+    best = candidates[_best(order[candidates], max(most, SEAT + SEATS))].tolist()
     best = with_standing(turns, with_later(index, turns, best, asked), asked)[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))
@@ -142,12 +144,17 @@ def ranked(
 def _is_of_past(
     turns: TurnTable, question: Question, now: datetime, may: NDArray[np.bool_]
 ) -> bool:
-    """Whether it is a question of a past time that has messages. Statements name times too, such as
-    `I slept badly last night`.
+    """Whether it is a question about the conversation or the person at a past time that has
+    messages. `How is it going today?` is not: a time that is not over needs a person.
     """
-    past = [span for span in question.times if span.stop <= now]
-    is_question = not question.names or any(mark in question.text for mark in QUESTION_MARKS)
-    return bool(past and is_question and (nearness(turns, past)[1] & may).any())
+    is_personal = question.is_own or question.names_speaker
+    if not question.is_asked or (question.names and not is_personal):
+        return False
+    past = [
+        tuple(s for s in time if s.stop <= now or (is_personal and s.start <= now))
+        for time in question.times
+    ]
+    return bool((nearness(turns, past, may)[1] & may).any())
 
 
 def _scored(

@@ -7,11 +7,10 @@ patterns of these letters. So a language needs only words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from functools import cache
-from itertools import islice
 from typing import Any, NamedTuple
 
 from compact.errors import InvalidArgument
@@ -21,23 +20,41 @@ from compact.text.languages import FUNCTION_WORDS, words_of
 from compact.text.terms import PIECE, pieces_of
 
 _LISTS = ("months", "weekdays", "seasons", "units", "days", "counts", "last", "this", "ago")
-_KINDS = dict(zip((*_LISTS, "within", "of"), "MWSURnLTAio", strict=True))
+_LETTERS = ("M", "W", "S", "UUUJU", "R", "n", "L", "T", "A", "FE", "i", "o")
+_KINDS = dict(zip((*_LISTS, "ends", "within", "of"), _LETTERS, strict=True))
 """Lists in `languages.json`, and the letters of their words. A word that is marked `?` there means
-other things too. Its letter is small."""
+other things too. Its letter is small. `since` is F, `until` E, the unit `year` J, the year 2026 y,
+a number that may be a day d, and another number c."""
+_ITS_YEAR = "o?(?:[LT]J|J[LT])"
+_YEAR = f"o*(?:y|{_ITS_YEAR})"
+_PATTERNS = (
+    "(?P<ago>Ao?[dncy]o?[UJ]|[dncy][UJ][Aa]|[UJ]a)|(?P<lately>o?L[dncy][UJ]|[dnc]L[UJ])"
+    f"|(?P<day>(?:(?:[i]?o?W)?|{_ITS_YEAR})[i]?o?(?:do?M(?:{_YEAR})?|Mo?d(?:{_YEAR})?))"
+    f"|(?P<month>[i]?M{_YEAR}|{_ITS_YEAR}[i]?o*M|[iLT]o?M|ML)"
+    f"|(?P<season>(?:[i]o*)?[Ss]{_YEAR}|{_ITS_YEAR}[i]?o*[Ss]|[iLT]o*S|(?:[LT]|[i]o)s|[Ss]L)"
+    f"|(?P<numeric>(?:{_ITS_YEAR}[i]?o?)?D)|(?P<unit>o?[LT][UJ]|o?[UJ][LT])"
+    "|(?P<weekday>[iLTo]W|WL)|(?P<relative>[Rr])|(?P<year>[i]o?J?o?y)"
+)
+# An end of a range: `since`, `from` and `to` are company for a month, as `in` is.
+_END = f"(?:{re.sub('[?]P<[a-z]+>', '?:', _PATTERNS).replace('[i', '[iFfEe')})"
 _FORMS = regex(
-    "(?P<ago>Ao?[dn]o?U|[dn]?UA)|(?P<lately>o?L[dn]U|[dn]LU)|(?P<unit>o?[LT]U|o?U[LT])"
-    "|(?P<numeric>D)|(?P<day>(?:i?o?W)?i?o?(?:do?M(?:o*y)?|Mo?d(?:o*y)?))|(?P<month>i?Mo*y|[iLT]o?M|ML)"
-    "|(?P<season>(?:io*)?[Ss]o*y|[iLT]o*S|(?:[LT]|io)s|[Ss]L)|(?P<weekday>[iLTo]W|WL)"
-    "|(?P<relative>[Rr])|(?P<year>io?U?o?y)"
+    f"(?P<range>(?=[Ff]).?(?:o?d|{_END})(?=[eE]).?{_END}|{_END}(?=E).?{_END}|(?=[FE]).?{_END})"
+    f"|{_PATTERNS}"
 )
 """Months, seasons, weekdays and years are names and common words too. They need company."""
 _NUMERIC = (
     r"\d{4}(?P<sep>[-/.])\d{1,2}(?P=sep)\d{1,2}|\d{1,2}(?P<between>[-/.])\d{1,2}(?P=between)\d{4}"
     r"|\d{4}-(?:0[1-9]|1[0-2])|(?:\d{4}年)?\d{1,2}月(?:\d{1,2}日?)?"
 )
-_TOKEN = regex(rf"(?<!\d)(?<!\d[-/.])(?P<numeric>{_NUMERIC})(?!\d|[-/.]\d)|{PIECE}")
-_NUMBER = regex(r"(\d{1,2}|\d{4})(?:st|nd|rd|th|er|e|º|ª)?")
-_YEARS, _MOST_TIMES = range(1970, 2200), 8
+_TOKEN = regex(
+    rf"(?<!\d)(?<!\d[-/.])(?P<numeric>{_NUMERIC})(?!\d|[-/.]\d)"
+    rf"(?P<clock>T\d\S*| \d\d?:\d\d:\d\d)?|{PIECE}"
+)
+"""A date with a time of day to the second is that of a log line."""
+_NUMBER = regex(r"(\d{1,4})(?:st|nd|rd|th|er|e|º|ª)?")
+_YEARS, _MOST_TIMES, _READ_CHARS = range(1970, 2200), 8, 4_000
+_FEW = 13
+"""The place of `few` among the counts. A few days are two to seven."""
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
 _Word = tuple[int, int, str, bool]  # start and end, in lower case, whether a date in numbers
@@ -54,26 +71,30 @@ class Span(NamedTuple):
     """Whether no year was named. There are other spans for other years."""
 
 
-def times_in(text: str, now: datetime) -> tuple[tuple[Span, ...], str, str]:
-    """Return the times that a text names; the text without words such as `yesterday`, which no
-    message of that day says; and the text without any words for times. Such words count from `now`,
-    and days are those of its zone. Of a date without a year, the latest is first.
+Time = tuple[Span, ...]
+"""The readings of one time that was named. Of a date without a year, the latest is first."""
+
+
+def times_in(text: str, now: datetime) -> tuple[tuple[Time, ...], str, str]:
+    """Return the times that a text names in its first 4,000 characters; the text without words
+    that mean another day each day, such as `yesterday`; and the text without any words for times.
+    `yesterday` counts from `now`, and days are those of its zone.
     """
-    found = [(*m.span(), m[0].lower(), bool(m["numeric"])) for m in _TOKEN.finditer(text)]
+    matches = _TOKEN.finditer(text, 0, _READ_CHARS)
+    found = [(*m.span(), m[0].lower(), bool(m["numeric"]) and not m["clock"]) for m in matches]
     entries = [_vocabulary().get(word, {}) for _, _, word, _ in found]
-    codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiA"}
+    codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiAfe"}
     codes |= {"en"} if any(word[0].isdecimal() for _, _, word, _ in found) else set()
     readings = [[], *(_forms(found, code) for code in sorted(codes))]
     forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
     forms = forms[:_MOST_TIMES]
-    spans = dict.fromkeys(span for form in forms for span in _Calendar(now).spans(*form))
     rest = others = text
     for form, tokens in reversed(forms):
         start, stop = tokens[0][0], tokens[-1][1]
         others = f"{others[:start]} {others[stop:]}"
         if form in ("ago", "lately", "unit", "relative"):
             rest = f"{rest[:start]} {rest[stop:]}"
-    return tuple(spans), rest, others
+    return tuple(dict.fromkeys(_Calendar(now).times(forms))), rest, others
 
 
 def limits(since: object, until: object, now: datetime) -> tuple[datetime | None, datetime | None]:
@@ -85,25 +106,33 @@ def limits(since: object, until: object, now: datetime) -> tuple[datetime | None
         InvalidArgument: one of them is no time, or may be two days.
     """
     first = None if since is None else _span_of("since", since, now).start
-    last = None if until is None else _span_of("until", until, now).stop - _TICK
-    return first, last
+    end = None if until is None else _span_of("until", until, now)
+    return first, end and max(end.start, end.stop - _TICK)
 
 
 def _span_of(name: str, value: object, now: datetime) -> Span:
     reason = f"is no day and no time, such as {_EXAMPLES}"
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = date.fromisoformat(value.strip())
     if isinstance(value, date) and not isinstance(value, datetime):
-        value = value.isoformat()
+        start = datetime(value.year, value.month, value.day, tzinfo=now.tzinfo)
+        return Span(start, _after(start, _DAY))
     if isinstance(value, str):
         times, _, others = times_in(f"in {value}", now)
-        times = tuple(span for span in times if not span.yearly) or times[:1]
-        if times and all(piece in _vocabulary() for piece in pieces_of(others)):
-            if len(times) == 1:
-                return times[0]
-            reason = f"may be {' or '.join(f'{span.start:%Y-%m-%d}' for span in times)}"
+        spans = [span for time in times for span in time[: 1 if time[0].yearly else None]]
+        if spans and all(piece in _vocabulary() for piece in pieces_of(others)):
+            if len(spans) == 1:
+                return spans[0]
+            reason = f"may be {' or '.join(f'{span.start:%Y-%m-%d}' for span in spans)}"
     at = time_of(value)
     if at and (at.year >= FIRST_YEAR or isinstance(value, datetime)):
-        return Span(at, at + _TICK)
+        return Span(at, _after(at, _TICK))
     raise InvalidArgument(name, f"{name}: {value!r:.60} {reason}")
+
+
+def _after(start: datetime, long: timedelta) -> datetime:
+    return start + min(long, datetime.max.replace(tzinfo=start.tzinfo) - start)
 
 
 # --- from words to forms --------------------------------------------------------------------------
@@ -113,11 +142,12 @@ def _span_of(name: str, value: object, now: datetime) -> Span:
 def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
     """Return each phrase, and in each language its letter and its place in its list."""
     known: dict[str, dict[str, tuple[str, int]]] = {}
-    for kind, letter in _KINDS.items():
+    for kind, letters in _KINDS.items():
         for language, words in words_of(kind).items():
             for place, form in ((at, x) for at, row in enumerate(words) for x in row.split("/")):
                 phrase = " ".join(pieces_of(form.rstrip("?").replace("_", " ")))
-                own = letter.lower() if form.endswith("?") else letter
+                own = letters[place] if len(letters) > 1 else letters
+                own = own.lower() if form.endswith("?") else own
                 known.setdefault(phrase, {})[language] = own, place
                 known.setdefault(phrase.split()[0], {}).setdefault(language, ("x", 0))
     return known
@@ -143,11 +173,12 @@ def _tokens(found: Sequence[_Word], language: str) -> Iterator[_Token]:
         value: int | str = word
         if number := _NUMBER.fullmatch(word):
             value = int(number[1])
-            letter = "y" if value in _YEARS else "d" if 0 < value < 32 else "x"
+            letter = "y" if value in _YEARS else "d" if 0 < value < 32 else "c" if value else "x"
         for most in range(min(4, len(found) - at) if word in known else 0, 0, -1):
             phrase = " ".join(each[2] for each in found[at : at + most])
             if own := known.get(phrase, {}).get(language):
                 letter, value, taken, stop = *own, most, found[at + most - 1][1]
+                value += letter == "n"
                 break
         yield start, stop, letter, value
         at += taken
@@ -159,29 +190,68 @@ def _tokens(found: Sequence[_Word], language: str) -> Iterator[_Token]:
 class _Calendar(NamedTuple):
     now: datetime
 
-    def spans(self, form: str, tokens: Sequence[_Token]) -> Iterator[Span]:
+    def times(self, forms: Sequence[_Form]) -> Iterator[Time]:
+        for form in forms:
+            with suppress(ValueError, OverflowError):  # before the year 1, or after 9999
+                if spans := tuple(self._spans(*form)):
+                    yield spans
+
+    def _spans(self, form: str, tokens: Sequence[_Token]) -> Iterator[Span]:
         values = {letter.upper(): value for _, _, letter, value in tokens}
-        count = values["N"] + 1 if "N" in values else values.get("D", 1)
+        year = values.get("Y", 0)
+        if "J" in values and not year:
+            year = self.now.year - ("L" in values)
+        unit = values.get("U", values.get("J", 0))
         match form:
             case "ago" | "lately":  # `two months ago` is a month, and `two weeks ago` a day
-                unit, back = values["U"], count * (1, 7, 1, 12, 7)[values["U"]]
-                span = self._unit(2 if unit in (2, 3) else 0, back)
-                yield span if form == "ago" else Span(span.start, self.now)
+                count = next((values[each] for each in "NDCY" if each in values), 1)
+                kind, long = 2 if unit in (2, 3) else 0, (1, 7, 1, 12, 7)[unit]
+                most, least = (7, 2) if values.get("N") == _FEW else (count, count)
+                first, last = (self._unit(kind, each * long) for each in (most, least))
+                yield Span(first.start, last.stop if form == "ago" else self.now)
+            case "range":
+                yield from self._range(tokens)
             case "unit":
-                yield self._unit(values["U"], int("L" in values))
+                yield self._unit(unit, int("L" in values))
             case "relative":
                 yield self._unit(0, values["R"])
             case "weekday":
                 yield self._unit(0, (self.now.weekday() - values["W"] - 1) % 7 + 1)
             case "numeric":
-                for year, month, day in _readings(values["D"]):
-                    yield from self._dated(year, month - 1, 1, day)
-            case _:
-                month, long = values.get("M", 0), 1 if "M" in values else 12
-                if "S" in values:
-                    month, long = 3 * values["S"] + 2, 3
-                found = self._dated(values.get("Y", 0), month, long, values.get("D", 0))
-                yield from islice(found, 1) if "L" in values else found
+                for own, month, day in _readings(values["D"]):
+                    yield from self._dated(own or year, month - 1, 1, day)
+            case _ if year < self.now.year + 10:  # not `in 2048 bits`
+                yield from self._named(values, year)
+
+    def _range(self, tokens: Sequence[_Token]) -> Iterator[Span]:
+        """Yield what lies between two ends; one without a year lies nearest to the other."""
+        cut = next((at for at, token in enumerate(tokens) if token[2] in "Ee"), len(tokens))
+        starts, stops = self._end(tokens[:cut]), self._end(tokens[cut:]) or [self._day(0)]
+        day = next((token[3] for token in tokens[:cut] if token[2] == "d"), 0)
+        if not starts:  # `from the 3rd to 10 March`, or `until March`
+            first = self._months(12, 1).start
+            starts = [s._replace(start=s.start.replace(day=day) if day else first) for s in stops]
+        pairs = [([s for s in starts if s.start <= stop.start], stop) for stop in stops]
+        spans = [Span(own[0].start, stop.stop, stop.yearly) for own, stop in pairs if own]
+        yield from (spans if starts[0].yearly else spans[-1:]) or (starts[0], stops[0])
+
+    def _end(self, tokens: Sequence[_Token]) -> list[Span]:
+        letters = "".join("i" if token[2] in "FfEe" else token[2] for token in tokens)
+        match = _FORMS.search(letters)
+        return [*self._spans(str(match.lastgroup), tokens[slice(*match.span())])] if match else []
+
+    def _named(self, values: Mapping[str, int], year: int) -> Iterator[Span]:
+        """Yield the spans of a year, a season, a month, or a day in a month."""
+        month, long = values.get("M", 0), 1 if "M" in values else 12
+        if "S" in values:
+            month, long = 3 * values["S"] + 2, 3
+        if year or values.keys().isdisjoint("LT"):
+            yield from self._dated(year, month, long, values.get("D", 0))
+        elif "L" in values:
+            yield next(self._dated(0, month, long, 0))._replace(yearly=False)
+        else:  # `this winter` runs, comes, or was this year
+            first, second = (self._months(12 * self.now.year + month - n, long) for n in (12, 0))
+            yield first if first.stop > self.now else second
 
     def _dated(self, year: int, month: int, long: int, day: int) -> Iterator[Span]:
         """Yield a day or some months of a year, or of the last twenty years, the latest first."""

@@ -52,9 +52,9 @@ SELF = frozenset().union(*FIRST_PERSON.values())
 _TIMES = frozenset().union(*words_of("time_words").values())
 _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
+"""A number with this many digits may be a year."""
 LONG = 200
 """A user's text of more words is taken for a document. Nothing in it is said to last."""
-"""A number with this many digits may be a year."""
 
 
 class Trait(IntFlag):
