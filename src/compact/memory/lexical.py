@@ -74,19 +74,18 @@ SMALL_TALK = frozenset().union(
 """Words that say nothing about what a message is about."""
 
 
-def words_score(turns: TurnTable, keys_by_word: Sequence[Keys]) -> tuple[Keys, Floats]:
+def words_score(turns: TurnTable, held: Sequence[Keys]) -> tuple[Keys, Floats]:
     """Return the places of messages that have words of the question, or have such neighbours, and
     the BM25 score of each. The best score is 1.
 
-    `keys_by_word` lists the messages that have each word. A word counts once per message, with the
-    weight ln(1 + (N - n + ½) / (n + ½)), if n of N messages have it.
+    `held` are the places of the messages that have each word. A word counts once per message, with
+    the weight ln(1 + (N - n + ½) / (n + ½)), if n of N messages have it.
     """
     import numpy as np
 
     score = np.zeros(len(turns))
     weight = turns.once("weight", lambda: _length_weight(turns))
-    for keys in keys_by_word:
-        places = turns.places(keys)
+    for places in held:
         if not len(places):
             continue
         often = spread(turns, places)
@@ -251,11 +250,11 @@ class Evidence(NamedTuple):
 def shared(
     turns: TurnTable,
     names: Sequence[Sequence[str]],
-    keys_by_word: Sequence[Keys],
+    held: Sequence[Keys],
     may: NDArray[np.bool_],
 ) -> tuple[Floats, Evidence]:
     """Return the weight of the words that each message shares with a text, of those where `may` is
-    True, and the evidence. `keys_by_word` lists the messages that have each word of the text.
+    True, and the evidence. `held` are the places of the messages that have each word of the text.
 
     A word weighs ln(messages / messages that have it). Words of small talk weigh nothing.
     Neighbours do not count: they say what a message is about, but they have no answer.
@@ -263,11 +262,10 @@ def shared(
     import numpy as np
 
     weights, total, messages = np.zeros(len(turns)), 0.0, int(may.sum()) + FEW
-    for name, keys in zip(names, keys_by_word, strict=True):
+    for name, every in zip(names, held, strict=True):
         if len(name) == 1 and name[0] in SMALL_TALK:
             continue
-        places = turns.places(keys)
-        places = places[may[places]]
+        places = every[may[every]]
         # A word that no message has may be as rare as the rarest.
         rare = math.log(messages / (max(1, len(places)) + 0.5))
         total += rare

@@ -173,9 +173,9 @@ def _scored(
     scores, own, cosines = np.zeros(len(turns)), np.zeros(len(turns)), np.zeros(len(turns))
     touched, known = np.zeros(len(turns), bool), Evidence()
     if ways.words:
-        keys_by_word = index.holding(question.names, within)
-        own, known = shared(turns, question.names, keys_by_word, may)
-        places, words = words_score(turns, keys_by_word)
+        held = [turns.places(keys) for keys in index.holding(question.names, within)]
+        own, known = shared(turns, question.names, held, may)
+        places, words = words_score(turns, held)
         scores = prior(turns, question, ways.weights)
         scores[places] += ways.weights.words * words
         touched[places] = True
@@ -285,7 +285,8 @@ def _boost(
         factor += BOOST * np.exp2(-(at.max() - at) / HALF_LIFE)
     if ways.about:
         topic = understood(ways.about, turns.names)
-        places, words = words_score(turns, index.holding(topic.names, within))
+        held = [turns.places(keys) for keys in index.holding(topic.names, within)]
+        places, words = words_score(turns, held)
         factor[places] += BOOST * words
     return factor
 
