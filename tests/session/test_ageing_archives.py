@@ -10,6 +10,7 @@ import pytest
 
 from compact import CompactConfig, MemoryManager
 from compact.errors import StoreFailed
+from compact.memory import ageing as ageing_module
 from compact.memory import memory_manager
 from compact.messages import clock_and_ids
 from compact.messages.events import Event, MemoryAged
@@ -18,7 +19,7 @@ from compact.messages.sessions import Branch, Entry, Session
 from compact.store.archives import folder
 from compact.store.sqlite.store import SQLiteManager
 from compact.text.archived import ArchiveReport
-from compact.text.digests import AgeingReport, CompressionLevel
+from compact.text.digests import AgeingReport, CompressionLevel, Lease
 from tests.session.test_ageing import ALL_AGE, DAY, HARBOUR, by_id, put
 
 ARCHIVED, METADATA, SUMMARY = (
@@ -369,6 +370,77 @@ def test_a_run_that_was_stopped_goes_on_at_the_next_opening(store: SQLiteManager
     assert (report.complete, len(moved(report).archived)) == (True, 2)
     assert not ageing.age_once_a_day().complete, "it is done for the day"
     assert store.integrity_check() == []
+
+
+def test_a_run_that_was_killed_leaves_the_day_open(store: SQLiteManager, tmp_path: Path) -> None:
+    """The shortest session is done by then, and after the lease the next opening goes on."""
+    made = Session(id="short", branch=Branch(id="short.b", session_id="short"))
+    store.session("short", create=made)
+    store.append("short.b", [entry_at(DAY - timedelta(days=9), "The crane is mended.")])
+    ageing = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
+
+    def is_killed() -> bool:
+        store.db.execute("VACUUM INTO ?", (str(tmp_path / "left.db"),))
+        return True
+
+    assert not ageing.age_once_a_day(is_killed).complete
+    with SQLiteManager(tmp_path / "left.db") as left:
+        assert set(left.digest_notes(None)) == {"short"}
+        at = [DAY + timedelta(minutes=9)]
+        later = MemoryManager(left, settings=ALL_AGE)._ageing(lambda: at[0])
+        assert not later.age_once_a_day().complete, "it may still be at work"
+        at[0] += timedelta(minutes=1)
+        assert later.age_once_a_day().complete
+        at[0] += timedelta(hours=23)
+        assert not later.age_once_a_day().complete, "it is done for the day"
+
+
+@pytest.mark.parametrize("by_the_store", [False, True])
+def test_with_its_last_session_a_scope_leaves_no_lease(
+    store: SQLiteManager, by_the_store: bool
+) -> None:
+    memory = MemoryManager(store, scope="anna", settings=ALL_AGE)
+    for name in ("first", "last"):
+        put(store, name, days=8, scope="anna")
+    assert memory._ageing(lambda: DAY).age_once_a_day().complete
+    for name in ("first", "last"):
+        assert [row[0] for row in store.db.execute("SELECT name FROM leases")] == ["aged anna"]
+        if by_the_store:
+            store.delete_session(name)
+        else:
+            assert memory.forget(name).is_complete
+    assert list(store.db.execute("SELECT name FROM leases")) == []
+    assert memory._ageing(lambda: DAY).age_once_a_day().complete
+    assert list(store.db.execute("SELECT name FROM leases")) == [], "there is nobody to age"
+
+
+def test_leases_that_are_over_go(store: SQLiteManager) -> None:
+    for hours, name in enumerate(("aged anna", "aged bob", "age bob")):
+        at = DAY + timedelta(hours=hours)
+        assert store.hold_lease(Lease(name, "who"), now=at, until=at + timedelta(hours=2))
+    assert {x[0] for x in store.db.execute("SELECT name FROM leases")} == {"aged bob", "age bob"}
+
+
+def test_closing_gives_back_the_lease_of_a_run_that_goes_on(
+    store: SQLiteManager, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, write = threading.Event(), threading.Event(), ageing_module.digest_of
+
+    def slow(*given: Any) -> Any:
+        begun.set()
+        assert goes_on.wait(60)
+        return write(*given)
+
+    monkeypatch.setattr(ageing_module, "digest_of", slow)
+    monkeypatch.setattr(memory_manager, "CLOSE_SECONDS", 0)
+    with MemoryManager(store.path, settings=ALL_AGE) as memory:
+        [schedule] = memory._schedules
+        assert begun.wait(60)
+        assert list(store.db.execute("SELECT name FROM leases")) == [("age default",)]
+    assert list(store.db.execute("SELECT name FROM leases")) == []
+    goes_on.set()
+    schedule.stop()
+    assert store.digest_notes(None) == {}
 
 
 # --- by hand --------------------------------------------------------------------------------------

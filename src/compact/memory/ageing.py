@@ -9,6 +9,7 @@ nothing to do writes nothing. No message is changed here: `memory.archival_manag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import TIMEOUT_MAX, Condition, Event, Thread
@@ -198,9 +199,10 @@ class MemoryAgeing:
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Age on a schedule. If there are several processes, only the one that holds the lease does
-        the work. The lease is always released. End between sessions if `stops` returns True.
+        the work. The lease is always released. End between sessions if `stops` returns True. The
+        shortest sessions come first, so that a run that is cut off has got forward.
         """
-        lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
+        lease, rows = self._lease, list[AgeingRow]()
 
         def tell(done: int, of: int) -> None:
             if stops():
@@ -211,7 +213,7 @@ class MemoryAgeing:
 
         try:
             self._renew(lease)
-            every = self.store.sessions(scope=self.scope)
+            every = sorted(self.store.sessions(scope=self.scope), key=lambda x: x.branch.messages)
             for row in self._rows(every, self.clock(), lease=lease):
                 rows.append(row)
                 tell(len(rows), len(every))
@@ -223,14 +225,25 @@ class MemoryAgeing:
         return AgeingReport(rows=tuple(rows), archive=moved)
 
     def age_once_a_day(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
-        """`age_in_turn`, unless a lease says that this was done within a day: then incomplete."""
+        """`age_in_turn`, unless a lease says that a run was complete within a day: then incomplete.
+        A run takes that lease at its end, so one that is cut off leaves the day open.
+        """
         day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
-        if not self.store.hold_lease(day, now=now, until=now + timedelta(days=1)):
+        if not self.store.hold_lease(day, now=now, until=now):  # only asks: it is over at once
             return AgeingReport(complete=False)
-        report = self.age_in_turn(stops)
-        if not report.complete:
-            self.store.release_lease(day)
+        report, now = self.age_in_turn(stops), self.clock()
+        if report.complete and self.store.sessions(scope=self.scope):
+            self.store.hold_lease(day, now=now, until=now + timedelta(days=1))
         return report
+
+    def release(self) -> None:
+        """Let another process go on, where this one cannot wait for the end of a run."""
+        with suppress(StoreFailed):  # the store was closed before
+            self.store.release_lease(self._lease)
+
+    @property
+    def _lease(self) -> Lease:
+        return Lease(f"age {self.scope}", self._holder)
 
     def _renew(self, lease: Lease) -> None:
         now = self.clock()

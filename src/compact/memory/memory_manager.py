@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import date, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
 
@@ -166,6 +166,7 @@ class MemoryManager:
         backend = self._settings.vector_backend
         self._vectors = wiring.vector_store(self._store, backend) if self._embedder else None
         self._schedules: list[Schedule[AgeingReport]] = []
+        self._ageings: list[MemoryAgeing] = []
 
     @property
     def store(self) -> SessionStore:
@@ -182,7 +183,9 @@ class MemoryManager:
         this object opened it.
         """
         while self._schedules:
-            self._schedules.pop().stop(CLOSE_SECONDS)
+            if not self._schedules.pop().stop(CLOSE_SECONDS):
+                for ageing in self._ageings:
+                    ageing.release()
         if self._owns_store:
             self._store.close()
 
@@ -595,6 +598,7 @@ class MemoryManager:
         if not every > 0:  # false for NaN as well
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
+        self._ageings.append(ageing)
         work = partial(ageing.age_in_turn, progress=progress)
         self._schedules.append(Schedule(work, every=every))
         return self._schedules[-1]
@@ -609,10 +613,9 @@ class MemoryManager:
         """
 
         def work(stops: Callable[[], bool]) -> AgeingReport:
-            ageing = self._ageing()
-            if ageing.engine.waits:
+            if self._daily.engine.waits:
                 return AgeingReport(complete=False)
-            report = ageing.age_once_a_day(stops)
+            report = self._daily.age_once_a_day(stops)
             moved = report.archive or ArchiveReport()
             done = len(moved.archived), len(moved.failed)
             if report.written or any(done):
@@ -642,6 +645,11 @@ class MemoryManager:
         """
         digest = cast("DigestStore", self._store).digest(self.session(session_id).id)
         return None if digest is None or digest.level is CompressionLevel.FULL else digest
+
+    @cached_property
+    def _daily(self) -> MemoryAgeing:
+        self._ageings.append(self._ageing())
+        return self._ageings[-1]
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
         return ageing_of(self._store, self._scope, self._settings, clock, self._archives())

@@ -87,12 +87,15 @@ def stored_texts(
 
 
 def hold_lease(db: apsw.Connection, lease: Lease, *, now: datetime, until: datetime) -> bool:
-    """Take or renew a lease. Return False if another holder has the lease beyond `now`."""
-    sql = """
-        INSERT INTO leases (name, holder, until) VALUES (?1, ?2, ?4)
-        ON CONFLICT DO UPDATE SET holder = ?2, until = ?4 WHERE holder = ?2 OR until <= ?3
+    """Take or renew a lease. Return False if another holder has the lease beyond `now`. Leases that
+    are over go, whatever their names.
     """
-    db.execute(sql, (text(lease.name), lease.holder, instant(now), instant(until)))
+    db.execute("DELETE FROM leases WHERE until <= ?", (instant(now),))
+    sql = """
+        INSERT INTO leases (name, holder, until) VALUES (?1, ?2, ?3)
+        ON CONFLICT DO UPDATE SET until = ?3 WHERE holder = ?2
+    """
+    db.execute(sql, (text(lease.name), lease.holder, instant(until)))
     return _holder(db, lease.name) == lease.holder
 
 

@@ -51,6 +51,16 @@ def delete(pool: Pool, session_id: str) -> None:
         scope = _scope(db, session_id)
         session_rows.delete(db, session_id)
         _take_out_quotes(db, {session_id}, scope)
+        _drop_leases(db, scope)
+
+
+def _drop_leases(db: apsw.Connection, scope: str) -> None:
+    """Remove the leases of ageing, which have the scope's name, with its last session."""
+    sql = """
+        DELETE FROM leases WHERE name IN (?2, ?3)
+        AND NOT EXISTS (SELECT 1 FROM sessions WHERE scope = ?1)
+    """
+    db.execute(sql, tuple(map(text, (scope, f"age {scope}", f"aged {scope}"))))
 
 
 def _take_out_quotes(db: apsw.Connection, ids: Collection[str], scope: str) -> dict[str, int]:
@@ -167,9 +177,8 @@ def _forget(
         traces = _traces(db, session_id, scope)
         for each in traces.ids:
             removed.update(session_rows.delete(db, each))
-        if scope is not None:  # the day of the last ageing is kept under the scope's name
-            db.execute("DELETE FROM leases WHERE name = ?", (text(f"aged {scope}"),))
         quoted = _take_out_quotes(db, traces.ids, traces.scope)
+        _drop_leases(db, traces.scope)
         for place in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
             db.execute(sql, (_COPIES + place,))
