@@ -12,6 +12,7 @@ from compact import CompactConfig, MemoryManager
 from compact.errors import StoreFailed
 from compact.memory import ageing as ageing_module
 from compact.memory import memory_manager
+from compact.memory.ageing import MemoryAgeing
 from compact.messages import clock_and_ids
 from compact.messages.events import Event, MemoryAged
 from compact.messages.messages import Message
@@ -393,6 +394,66 @@ def test_a_run_that_was_killed_leaves_the_day_open(store: SQLiteManager, tmp_pat
         assert later.age_once_a_day().complete
         at[0] += timedelta(hours=23)
         assert not later.age_once_a_day().complete, "it is done for the day"
+
+
+@pytest.mark.parametrize("is_a_file", [False, True])
+def test_what_goes_wrong_is_told_and_the_day_stays_open(
+    store: SQLiteManager, soon: None, monkeypatch: pytest.MonkeyPatch, is_a_file: bool
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreFailed("no space left")
+
+    where, name = (folder, "keep") if is_a_file else (MemoryAgeing, "_moved")
+    monkeypatch.setattr(where, name, full)
+    heard = Heard()
+    settings = CompactConfig(adapters={"exporter": heard}, retain_score=1.0)
+    to = Path(store.path).parent / "kept"
+    with MemoryManager(store.path, settings=settings, archive_folder=to) as memory:
+        [schedule] = memory._schedules
+        assert schedule.wait(1, 60)
+        assert (schedule.error is None) == is_a_file
+    assert [each.as_dict()["problem"] for each in heard] == ["no space left"]
+    again = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
+    monkeypatch.undo()
+    assert again.age_once_a_day().complete != is_a_file, "a file is tried again in a day"
+
+
+@pytest.mark.parametrize("deletes_at", range(9))
+def test_a_session_that_is_deleted_meanwhile_is_skipped(
+    store: SQLiteManager, deletes_at: int
+) -> None:
+    for name, days in (("old", 8), ("older", 92), ("oldest", 93)):
+        put(store, name, days=days)
+    gone, asked = {"week", "spring", "older"}, [0]
+    left = {each.id for each in store.sessions()} - gone
+
+    def meanwhile() -> bool:
+        if asked[0] == deletes_at:
+            for name in gone:
+                store.delete_session(name)
+        asked[0] += 1
+        return False
+
+    ageing = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
+    report = ageing.age_in_turn(meanwhile)
+    assert report.complete
+    assert moved(report).failed == {}
+    assert {each.id for each in store.sessions()} == left
+    assert store.moved_sessions() == {"old": False, "oldest": True}
+    assert store.integrity_check() == []
+    assert asked[0] > deletes_at
+
+
+def test_a_session_that_is_deleted_is_no_fault_of_archiving(store: SQLiteManager) -> None:
+    memory = MemoryManager(store, settings=ALL_AGE)
+    put(store, "older", days=92)
+
+    def tell(done: int, _: int) -> None:
+        if not done:
+            store.delete_session("older")
+
+    report = memory.archives.archive_conversations(now=DAY, progress=tell)
+    assert ([each.session_id for each in report.archived], report.failed) == (["spring"], {})
 
 
 @pytest.mark.parametrize("by_the_store", [False, True])

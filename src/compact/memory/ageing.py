@@ -187,7 +187,8 @@ class MemoryAgeing:
         self.archives.pack(told(due), now=now)
         going = [x.session_id for x in rows if x.due is CompressionLevel.FULL and not x.why]
         self.archives.pack(told(going), now=now, older_than=self.engine.ages.full)
-        due = [each.session_id for each in rows if each.is_to_archive]
+        here = {each.id for each in self.store.sessions(scope=self.scope)}
+        due = [x.session_id for x in rows if x.is_to_archive and x.session_id in here]
         if not due:
             return None
         return self.archives.archive_conversations(due, now=now, progress=tell)

@@ -615,14 +615,24 @@ class MemoryManager:
         def work(stops: Callable[[], bool]) -> AgeingReport:
             if self._daily.engine.waits:
                 return AgeingReport(complete=False)
-            report = self._daily.age_once_a_day(stops)
+            try:
+                report = self._daily.age_once_a_day(stops)
+            except Exception as error:
+                if not stops():  # else the store may be closed
+                    tell(MemoryAged(digests=0, archived=0, failed=0, problem=str(error)))
+                raise
             moved = report.archive or ArchiveReport()
-            done = len(moved.archived), len(moved.failed)
-            if report.written or any(done):
-                with closing(wiring.event_bus(self._settings)) as bus:
-                    bus.subscribe(on_event or (lambda _: None))
-                    bus.emit(MemoryAged(digests=report.written, archived=done[0], failed=done[1]))
+            done, failed = len(moved.archived), moved.failed
+            if report.written or done or failed:
+                why = "; ".join(dict.fromkeys(failed.values()))
+                aged = MemoryAged(digests=report.written, archived=done, failed=len(failed))
+                tell(aged.model_copy(update={"problem": why}))
             return report
+
+        def tell(event: MemoryAged) -> None:
+            with closing(wiring.event_bus(self._settings)) as bus:
+                bus.subscribe(on_event or (lambda _: None))
+                bus.emit(event)
 
         if self._file and self._settings.age_automatically:
             self._schedules.append(Schedule(work, every=LOOK_AGAIN, delay=FIRST_RUN))
