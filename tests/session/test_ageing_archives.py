@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ import pytest
 
 from compact import CompactConfig, MemoryManager
 from compact.errors import StoreFailed
-from compact.memory import ageing as ageing_module
 from compact.memory import memory_manager
 from compact.memory.ageing import MemoryAgeing
+from compact.memory.compression_engine import digest_of
 from compact.messages import clock_and_ids
 from compact.messages.events import Event, MemoryAged
 from compact.messages.messages import Message
@@ -254,18 +254,20 @@ def test_older_parts_of_a_conversation_that_goes_on_are_packed(
     memory: MemoryManager, store: SQLiteManager
 ) -> None:
     links = endless(store)
-    before, size = said(memory, "endless"), store.stored_texts("endless", 0, 0)[0]
+    before, size = said(memory, "endless"), store.stored_texts("endless", (0, 0, 0))[0]
+    planned = by_id(memory.age(DAY, dry_run=True))["endless"]
     row = by_id(memory.age(DAY))["endless"]
-    assert (row.due.value, row.age_days, row.action) == ("full", 0, "none"), "it is in use"
+    assert row == planned
+    assert (row.due.value, row.age_days, row.action) == ("full", 0, "pack"), "it is in use"
     assert live(store) == list(range(52 * 24 - 1, 60 * 24)), "those of eight days"
-    assert store.stored_texts("endless", 0, 0)[0] < size / 2
+    assert store.stored_texts("endless", (0, 0, 0))[0] < size / 2
     assert said(memory, "endless") == before
     assert [store.chain("endless.b", n) for n in range(len(links))] == links
     assert memory.search("03 January").hits[0].text.startswith("03 January")
     assert store.integrity_check() == []
     file = store.db.execute("SELECT * FROM archived").get
     store.append("endless.b", [entry_at(DAY + timedelta(hours=1), "It goes on.")])
-    memory.age(DAY + timedelta(hours=2))
+    assert by_id(memory.age(DAY + timedelta(hours=2)))["endless"].action == "none"
     assert store.db.execute("SELECT * FROM archived").get == file, "it is not worth it yet"
     memory.age(DAY + timedelta(days=5))
     assert len(live(store)) == 3 * 24 + 2
@@ -280,7 +282,7 @@ def test_what_a_person_wants_whole_is_not_packed(
     memory: MemoryManager, store: SQLiteManager, metadata: dict[str, Any]
 ) -> None:
     endless(store, days=20, **metadata)
-    memory.age(DAY)
+    assert by_id(memory.age(DAY))["endless"].action == "none"
     assert len(live(store)) == 20 * 24
 
 
@@ -295,6 +297,34 @@ def test_a_conversation_of_a_strange_order_is_not_packed_in_vain(
     assert len(live(store)) == 10
     files = "SELECT count(*) FROM archived a JOIN sessions s ON s.key = a.session WHERE s.id = ?"
     assert store.db.execute(files, ("endless",)).get == 0
+
+
+ODD, NEVER = (datetime(year, 1, 1, tzinfo=UTC) for year in (2999, 1970))
+OLD = DAY - timedelta(days=20)
+
+
+@pytest.mark.parametrize(
+    ("times", "left"),
+    [
+        ([ODD, *[OLD] * 9, DAY], [10]),
+        ([*[NEVER] * 9, OLD, DAY], [10]),
+        ([*[OLD] * 9, NEVER, ODD, DAY], [9, 10, 11]),
+        ([NEVER] * 10, range(10)),
+    ],
+)
+def test_the_cut_heeds_only_times_that_make_sense(
+    memory: MemoryManager,
+    store: SQLiteManager,
+    monkeypatch: pytest.MonkeyPatch,
+    times: list[datetime],
+    left: Sequence[int],
+) -> None:
+    monkeypatch.setattr(clock_and_ids, "now", lambda: DAY)  # when the session is made
+    branch = Branch(id="endless.b", session_id="endless")
+    store.session("endless", create=Session(id="endless", branch=branch))
+    store.append("endless.b", [entry_at(each, HARBOUR[7].text) for each in times])
+    assert by_id(memory.age(DAY))["endless"].age_days == 0
+    assert live(store) == list(left)
 
 
 # --- by itself ------------------------------------------------------------------------------------
@@ -332,7 +362,7 @@ def test_an_open_memory_ages_by_itself_once_a_day_and_says_so(
 ) -> None:
     told = opened_until_it_ran(store.path, retain_score=1.0)
     assert [each.as_dict() | {"at": None} for each in told] == [
-        MemoryAged(digests=2, archived=1, failed=0).as_dict() | {"at": None}
+        MemoryAged(digests=2, archived=0, failed=0).as_dict() | {"at": None}
     ]
     assert set(store.digest_notes(None)) == {"week", "spring"}
     put(store, "more", days=8)
@@ -341,6 +371,20 @@ def test_an_open_memory_ages_by_itself_once_a_day_and_says_so(
     monkeypatch.setattr(clock_and_ids, "now", lambda: DAY + timedelta(days=1))
     assert len(opened_until_it_ran(store.path, retain_score=1.0)) == 1
     assert "more" in store.digest_notes(None)
+
+
+def test_texts_leave_the_file_by_themselves_only_where_a_folder_was_named(
+    store: SQLiteManager, soon: None, tmp_path: Path
+) -> None:
+    """Who copies the database alone has every word."""
+    opened_until_it_ran(store.path, retain_score=1.0)
+    assert store.moved_sessions() == {"week": False, "spring": False}
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+    store.db.execute("DELETE FROM leases")
+    named = str(tmp_path / "named")
+    [told] = opened_until_it_ran(store.path, retain_score=1.0, memory_archive=named)
+    assert told.as_dict()["archived"] == 1
+    assert store.moved_sessions() == {"week": False, "spring": True}
 
 
 def test_nothing_ages_by_itself_where_that_is_not_asked_for(
@@ -411,7 +455,6 @@ def test_what_goes_wrong_is_told_and_the_day_stays_open(
     with MemoryManager(store.path, settings=settings, archive_folder=to) as memory:
         [schedule] = memory._schedules
         assert schedule.wait(1, 60)
-        assert (schedule.error is None) == is_a_file
     assert [each.as_dict()["problem"] for each in heard] == ["no space left"]
     again = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
     monkeypatch.undo()
@@ -485,14 +528,14 @@ def test_leases_that_are_over_go(store: SQLiteManager) -> None:
 def test_closing_gives_back_the_lease_of_a_run_that_goes_on(
     store: SQLiteManager, soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, goes_on, write = threading.Event(), threading.Event(), ageing_module.digest_of
+    begun, goes_on, write = threading.Event(), threading.Event(), digest_of
 
     def slow(*given: Any) -> Any:
         begun.set()
         assert goes_on.wait(60)
         return write(*given)
 
-    monkeypatch.setattr(ageing_module, "digest_of", slow)
+    monkeypatch.setattr("compact.memory.ageing.digest_of", slow)
     monkeypatch.setattr(memory_manager, "CLOSE_SECONDS", 0)
     with MemoryManager(store.path, settings=ALL_AGE) as memory:
         [schedule] = memory._schedules

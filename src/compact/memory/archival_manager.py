@@ -30,7 +30,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import DAY, MARKED, RESTORED, days_unused, sensible
+from compact.memory.retention import MARKED, RESTORED, days_unused, sensible
 from compact.memory.searching import Ranked, ranked
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
@@ -176,7 +176,7 @@ class ArchivalManager:
 
     def _is_older(self, session: Session, days: int, now: datetime) -> bool:
         with suppress(NotFound):  # it was deleted meanwhile
-            texts = cast("DigestStore", self._store).stored_texts(session.id, *sensible(now))
+            texts = cast("DigestStore", self._store).stored_texts(session.id, sensible(now))
             return days_unused(session, now, texts[1]) > days
         return False
 
@@ -260,19 +260,12 @@ class ArchivalManager:
     def pack(self, ids: Iterable[str], *, now: datetime, older_than: int | None = None) -> None:
         """Pack the texts of conversations in the database. One that fails stays as it is, and one
         that is gone is skipped. With `older_than`, only messages that are older than so many days
-        are packed, and none of a conversation that a person marked or restored.
+        are packed.
         """
-        wanted, before = self._those_here(ids), None
-        if older_than is not None:
-            before = instant(now) - (older_than + 1) * DAY
-            about = ("important", RESTORED)
-            wanted = (x for x in wanted if not any(x.metadata.get(name) for name in about))
-        self._archive.pack_sessions((each.id for each in wanted), now=now, before=before)
-
-    def _those_here(self, ids: Iterable[str]) -> Iterator[Session]:
-        for each in ids:
-            with suppress(NotFound):  # it was deleted meanwhile
-                yield self._session(each)
+        times = None if older_than is None else sensible(now, older_than)
+        here = {each.id for each in self._store.sessions(scope=self._scope)}
+        own = (each for each in ids if each in here)
+        self._archive.pack_sessions(own, now=now, times=times)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
         """Return which archive files are missing, changed or unreadable. Change nothing. `progress`

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import date, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,7 +22,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from compact import wiring
 from compact.config import CompactConfig
-from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
+from compact.errors import (
+    CompactError,
+    InvalidArgument,
+    InvalidInput,
+    ModelFailed,
+    NotFound,
+    StoreFailed,
+)
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.memory.archival_manager import DAYS, ArchivalManager, forget, forget_scope
 from compact.memory.backup import make_backup, restore_backup
@@ -184,8 +192,9 @@ class MemoryManager:
         """
         while self._schedules:
             if not self._schedules.pop().stop(CLOSE_SECONDS):
-                for ageing in self._ageings:
-                    ageing.release()
+                for each in self._ageings:
+                    with suppress(StoreFailed):  # somebody else closed it
+                        each.store.release_lease(each.turn)
         if self._owns_store:
             self._store.close()
 
@@ -606,33 +615,31 @@ class MemoryManager:
     def age_daily(self, on_event: Callable[[Event], None] | None = None) -> None:
         """Age in the background while this object is open, once a day among all programs that use
         the file. The event `MemoryAged` says what was done, to `on_event` and to the settings'
-        exporters. `with MemoryManager(file)` calls this.
+        exporters. `with MemoryManager(file)` calls this. Unless a folder for archives was given,
+        here or in the settings, texts stay in the database, packed, until `age` is called.
 
         It does nothing for a memory without a file, with the setting `age_automatically` off, or
         where a model would write the digests: call `age` then.
         """
 
         def work(stops: Callable[[], bool]) -> AgeingReport:
-            if self._daily.engine.waits:
-                return AgeingReport(complete=False)
+            report, why = AgeingReport(complete=False), list[str]()
             try:
-                report = self._daily.age_once_a_day(stops)
+                if not self._daily.engine.waits:
+                    report = self._daily.age_once_a_day(stops)
             except Exception as error:
-                if not stops():  # else the store may be closed
-                    tell(MemoryAged(digests=0, archived=0, failed=0, problem=str(error)))
-                raise
+                if stops():  # the store may be closed
+                    raise
+                # The text of an error that is not ours might quote a conversation.
+                why.append(str(error) if isinstance(error, CompactError) else type(error).__name__)
             moved = report.archive or ArchiveReport()
-            done, failed = len(moved.archived), moved.failed
-            if report.written or done or failed:
-                why = "; ".join(dict.fromkeys(failed.values()))
-                aged = MemoryAged(digests=report.written, archived=done, failed=len(failed))
-                tell(aged.model_copy(update={"problem": why}))
+            why += dict.fromkeys(moved.failed.values())
+            counts = {"archived": len(moved.archived), "failed": len(moved.failed)}
+            if report.written or moved.archived or why:
+                with closing(wiring.event_bus(self._settings)) as bus:
+                    bus.subscribe(on_event or (lambda _: None))
+                    bus.emit(MemoryAged(digests=report.written, problem="; ".join(why), **counts))
             return report
-
-        def tell(event: MemoryAged) -> None:
-            with closing(wiring.event_bus(self._settings)) as bus:
-                bus.subscribe(on_event or (lambda _: None))
-                bus.emit(event)
 
         if self._file and self._settings.age_automatically:
             self._schedules.append(Schedule(work, every=LOOK_AGAIN, delay=FIRST_RUN))
@@ -658,7 +665,8 @@ class MemoryManager:
 
     @cached_property
     def _daily(self) -> MemoryAgeing:
-        self._ageings.append(self._ageing())
+        to_files = bool(self._archive_folder)  # else nobody expects files beside the database
+        self._ageings.append(replace(self._ageing(), into_files=to_files))
         return self._ageings[-1]
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:

@@ -50,23 +50,16 @@ def delete(pool: Pool, session_id: str) -> None:
     with pool.write() as db:
         scope = _scope(db, session_id)
         session_rows.delete(db, session_id)
-        _take_out_quotes(db, {session_id}, scope)
-        _drop_leases(db, scope)
+        _take_out_names(db, {session_id}, scope)
 
 
-def _drop_leases(db: apsw.Connection, scope: str) -> None:
-    """Remove the leases of ageing, which have the scope's name, with its last session."""
-    sql = """
-        DELETE FROM leases WHERE name IN (?2, ?3)
-        AND NOT EXISTS (SELECT 1 FROM sessions WHERE scope = ?1)
+def _take_out_names(db: apsw.Connection, ids: Collection[str], scope: str) -> dict[str, int]:
+    """Remove deleted sessions' ids from other sessions' logs of recalled turns, and with the last
+    session its scope's name from leases. Returns changed entries by session.
     """
-    db.execute(sql, tuple(map(text, (scope, f"age {scope}", f"aged {scope}"))))
-
-
-def _take_out_quotes(db: apsw.Connection, ids: Collection[str], scope: str) -> dict[str, int]:
-    """Remove deleted sessions' ids from other sessions' logs of recalled turns. Returns changed
-    entries by session.
-    """
+    if first(db, "SELECT 1 FROM sessions WHERE scope = ? LIMIT 1", (text(scope),)) is None:
+        for name in ("age", "aged"):
+            db.execute("DELETE FROM leases WHERE name = ?", (text(f"{name} {scope}"),))
     counts = Counter[str]()
     for number, name, *columns, digest in _recalling(db, ids, scope):
         is_whole = records.digest(columns) == digest  # a damaged entry must stay damaged
@@ -177,8 +170,7 @@ def _forget(
         traces = _traces(db, session_id, scope)
         for each in traces.ids:
             removed.update(session_rows.delete(db, each))
-        quoted = _take_out_quotes(db, traces.ids, traces.scope)
-        _drop_leases(db, traces.scope)
+        quoted = _take_out_names(db, traces.ids, traces.scope)
         for place in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
             db.execute(sql, (_COPIES + place,))
