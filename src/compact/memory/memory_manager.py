@@ -22,14 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from compact import wiring
 from compact.config import CompactConfig
-from compact.errors import (
-    CompactError,
-    InvalidArgument,
-    InvalidInput,
-    ModelFailed,
-    NotFound,
-    StoreFailed,
-)
+from compact.errors import CompactError, InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.memory.archival_manager import DAYS, ArchivalManager, forget, forget_scope
 from compact.memory.backup import make_backup, restore_backup
@@ -193,7 +186,7 @@ class MemoryManager:
         while self._schedules:
             if not self._schedules.pop().stop(CLOSE_SECONDS):
                 for each in self._ageings:
-                    with suppress(StoreFailed):  # somebody else closed it
+                    with suppress(CompactError):  # somebody else closed it
                         each.store.release_lease(each.turn)
         if self._owns_store:
             self._store.close()

@@ -380,9 +380,7 @@ class Archival(Event):
 
 
 class MemoryAged(Event):
-    """Memory was aged by itself: what had become due since the last day is done. Or it failed, and
-    is tried again within hours.
-    """
+    """Memory was aged by itself, or could not be: then it is tried again within hours."""
 
     digests: int
     """Digests that were written."""

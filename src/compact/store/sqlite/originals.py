@@ -53,13 +53,9 @@ PART = 980
 _OF_BRANCH = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """Messages of one branch, or packed rows of one session."""
 _OLDER = f"""
-    (?3 IS NULL OR key <= (
-        SELECT max(key) FROM messages
-        WHERE {_OF_BRANCH} AND timestamp >= ?2 AND timestamp < ?3 AND key < coalesce(
-            (SELECT min(key) FROM messages WHERE {_OF_BRANCH} AND timestamp BETWEEN ?3 AND ?4),
-            key + 1
-        )
-    ))
+    (?3 IS NULL OR key <= (SELECT max(key) FROM messages WHERE {_OF_BRANCH}
+        AND timestamp >= ?2 AND timestamp < ?3 AND key < coalesce((SELECT min(key) FROM messages
+            WHERE {_OF_BRANCH} AND timestamp BETWEEN ?3 AND ?4), key + 1)))
 """
 """The messages of a branch up to the last one that is old, before the first one that is not. All of
 them without `Times`."""
