@@ -259,8 +259,8 @@ class ArchivalManager:
 
     def pack(self, ids: Iterable[str], *, now: datetime, older_than: int | None = None) -> None:
         """Pack the texts of conversations in the database. One that fails stays as it is, and one
-        that is gone is skipped. With `older_than`, only messages that are older than so many days
-        are packed.
+        that the scope does not have, or no longer, is skipped. With `older_than`, only messages
+        that are older than so many days are packed.
         """
         times = None if older_than is None else sensible(now, older_than)
         here = {each.id for each in self._store.sessions(scope=self._scope)}
