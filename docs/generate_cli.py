@@ -30,10 +30,10 @@ too, and a terminal without Unicode gets plain characters.
 **Completion.** `compactctl --install-completion` teaches bash, zsh, fish or PowerShell the commands
 and their options; `--show-completion` prints what it would install.
 
-**Exit codes.** 0 done; 1 it cannot fit, with the breakdown of what may not be shortened; 2 bad
-input or usage, no such session, a store that cannot be used, or (`doctor`) something that is
-broken, with one line that says what is wrong; 70 a bug in compact
-(`COMPACT_TRACEBACK=1` shows where); 130 interrupted; 141 the reader closed the pipe.
+**Exit codes.** 0 done; 1 it cannot fit, with the breakdown of what may not be shortened, or
+`memory age` was answered with no; 2 bad input or usage, no such session, a store that cannot be
+used, or (`doctor`) something that is broken, with one line that says what is wrong; 70 a bug in
+compact (`COMPACT_TRACEBACK=1` shows where); 130 interrupted; 141 the reader closed the pipe.
 
 **Message numbers** count from 0, as positions do in Python and in ids such as `m3`.
 

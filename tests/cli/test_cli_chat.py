@@ -100,8 +100,8 @@ def test_memory_ages_while_the_program_is_open(tmp_path, monkeypatch):
         memory = stores.memory_of(catalog)
         memory.add_message("old", "user", "The crane is mended.", timestamp="2020-05-01T09:00:00Z")
         chats._run(catalog, None, last=False, light=False)
-        assert [(event.name, event.archived) for event in heard] == [("compact.memory_aged", 1)]
-        assert [each.session_id for each in memory.archived()] == ["old"]
+        assert [(event.name, event.digests) for event in heard] == [("compact.memory_aged", 1)]
+        assert memory.archives.moved() == {"old": False}, "its texts stay in the file"
 
 
 def test_a_session_is_named_by_its_beginning_or_begun(catalog):

@@ -143,7 +143,7 @@ def test_on_a_terminal_a_plan_comes_first(run, harbour, monkeypatch, capsys, ans
     """By levels and bytes; what is not agreed to is not done."""
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert main(["memory", "age", "--now", "2099-01-01"]) == 0
+    assert main(["memory", "age", "--now", "2099-01-01"]) == (answer != "y\n")
     asked = capsys.readouterr().err
     plan = ("1 digest would be written; about", "bytes would go", "metadata", "Go on?")
     assert [words for words in plan if words not in asked] == []
@@ -154,6 +154,35 @@ def test_on_a_terminal_a_plan_comes_first(run, harbour, monkeypatch, capsys, ans
     assert main(["memory", "age", "--now", "2099-01-01"]) == 0, "nothing is due any more"
     assert "Go on?" not in capsys.readouterr().err
     assert status(run)["archived"] == 1
+
+
+def test_json_on_a_terminal_does_not_ask(run, harbour, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert main(["memory", "age", "--now", "2099-01-01", "--json"]) == 0
+    told = capsys.readouterr()
+    assert ("Go on?" in told.err, json.loads(told.out)["written"]) == (False, 1)
+
+
+@pytest.mark.parametrize("answer", ["n\n", "y\n"])
+def test_packing_what_is_old_of_a_session_in_use_is_asked_for(
+    run, old, monkeypatch, capsys, answer
+):
+    with SQLiteManager(old) as store:
+        late = Message(role="user", content="And now?", timestamp=datetime(2025, 4, 1, tzinfo=UTC))
+        store.append("old", [Entry(late, 9)])
+    given = ["memory", "age", "--store", str(old), "--now", "2025-04-02"]
+    [row] = json.loads(run(*given, "--dry-run", "--json").out)["rows"]
+    assert (row["due"], row["action"]) == ("full", "pack")
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    is_done = answer == "y\n"
+    assert main(given) == (not is_done)
+    told = capsys.readouterr()
+    assert "old messages of 1 session would be packed" in told.err
+    assert ("old messages of 1 session packed" in told.out) == is_done
+    with SQLiteManager(old) as store:
+        assert bool(store.db.execute("SELECT count(*) FROM packed").get) == is_done
 
 
 def test_no_byte_freed_is_told_in_words(run, tmp_path):

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 from compact import CompactConfig, MemoryManager
 from compact.errors import StoreFailed
 from compact.memory import memory_manager
+from compact.memory.ageing import MemoryAgeing
+from compact.memory.compression_engine import digest_of
 from compact.messages import clock_and_ids
 from compact.messages.events import Event, MemoryAged
 from compact.messages.messages import Message
@@ -18,7 +20,7 @@ from compact.messages.sessions import Branch, Entry, Session
 from compact.store.archives import folder
 from compact.store.sqlite.store import SQLiteManager
 from compact.text.archived import ArchiveReport
-from compact.text.digests import AgeingReport, CompressionLevel
+from compact.text.digests import AgeingReport, CompressionLevel, Lease
 from tests.session.test_ageing import ALL_AGE, DAY, HARBOUR, by_id, put
 
 ARCHIVED, METADATA, SUMMARY = (
@@ -252,18 +254,20 @@ def test_older_parts_of_a_conversation_that_goes_on_are_packed(
     memory: MemoryManager, store: SQLiteManager
 ) -> None:
     links = endless(store)
-    before, size = said(memory, "endless"), store.stored_texts("endless", 0, 0)[0]
+    before, size = said(memory, "endless"), store.stored_texts("endless", (0, 0, 0))[0]
+    planned = by_id(memory.age(DAY, dry_run=True))["endless"]
     row = by_id(memory.age(DAY))["endless"]
-    assert (row.due.value, row.age_days, row.action) == ("full", 0, "none"), "it is in use"
+    assert row == planned
+    assert (row.due.value, row.age_days, row.action) == ("full", 0, "pack"), "it is in use"
     assert live(store) == list(range(52 * 24 - 1, 60 * 24)), "those of eight days"
-    assert store.stored_texts("endless", 0, 0)[0] < size / 2
+    assert store.stored_texts("endless", (0, 0, 0))[0] < size / 2
     assert said(memory, "endless") == before
     assert [store.chain("endless.b", n) for n in range(len(links))] == links
     assert memory.search("03 January").hits[0].text.startswith("03 January")
     assert store.integrity_check() == []
     file = store.db.execute("SELECT * FROM archived").get
     store.append("endless.b", [entry_at(DAY + timedelta(hours=1), "It goes on.")])
-    memory.age(DAY + timedelta(hours=2))
+    assert by_id(memory.age(DAY + timedelta(hours=2)))["endless"].action == "none"
     assert store.db.execute("SELECT * FROM archived").get == file, "it is not worth it yet"
     memory.age(DAY + timedelta(days=5))
     assert len(live(store)) == 3 * 24 + 2
@@ -278,7 +282,7 @@ def test_what_a_person_wants_whole_is_not_packed(
     memory: MemoryManager, store: SQLiteManager, metadata: dict[str, Any]
 ) -> None:
     endless(store, days=20, **metadata)
-    memory.age(DAY)
+    assert by_id(memory.age(DAY))["endless"].action == "none"
     assert len(live(store)) == 20 * 24
 
 
@@ -293,6 +297,34 @@ def test_a_conversation_of_a_strange_order_is_not_packed_in_vain(
     assert len(live(store)) == 10
     files = "SELECT count(*) FROM archived a JOIN sessions s ON s.key = a.session WHERE s.id = ?"
     assert store.db.execute(files, ("endless",)).get == 0
+
+
+ODD, NEVER = (datetime(year, 1, 1, tzinfo=UTC) for year in (2999, 1970))
+OLD = DAY - timedelta(days=20)
+
+
+@pytest.mark.parametrize(
+    ("times", "left"),
+    [
+        ([ODD, *[OLD] * 9, DAY], [10]),
+        ([*[NEVER] * 9, OLD, DAY], [10]),
+        ([*[OLD] * 9, NEVER, ODD, DAY], [9, 10, 11]),
+        ([NEVER] * 10, range(10)),
+    ],
+)
+def test_the_cut_heeds_only_times_that_make_sense(
+    memory: MemoryManager,
+    store: SQLiteManager,
+    monkeypatch: pytest.MonkeyPatch,
+    times: list[datetime],
+    left: Sequence[int],
+) -> None:
+    monkeypatch.setattr(clock_and_ids, "now", lambda: DAY)  # when the session is made
+    branch = Branch(id="endless.b", session_id="endless")
+    store.session("endless", create=Session(id="endless", branch=branch))
+    store.append("endless.b", [entry_at(each, HARBOUR[7].text) for each in times])
+    assert by_id(memory.age(DAY))["endless"].age_days == 0
+    assert live(store) == list(left)
 
 
 # --- by itself ------------------------------------------------------------------------------------
@@ -330,7 +362,7 @@ def test_an_open_memory_ages_by_itself_once_a_day_and_says_so(
 ) -> None:
     told = opened_until_it_ran(store.path, retain_score=1.0)
     assert [each.as_dict() | {"at": None} for each in told] == [
-        MemoryAged(digests=2, archived=1, failed=0).as_dict() | {"at": None}
+        MemoryAged(digests=2, archived=0, failed=0).as_dict() | {"at": None}
     ]
     assert set(store.digest_notes(None)) == {"week", "spring"}
     put(store, "more", days=8)
@@ -339,6 +371,20 @@ def test_an_open_memory_ages_by_itself_once_a_day_and_says_so(
     monkeypatch.setattr(clock_and_ids, "now", lambda: DAY + timedelta(days=1))
     assert len(opened_until_it_ran(store.path, retain_score=1.0)) == 1
     assert "more" in store.digest_notes(None)
+
+
+def test_texts_leave_the_file_by_themselves_only_where_a_folder_was_named(
+    store: SQLiteManager, soon: None, tmp_path: Path
+) -> None:
+    """Who copies the database alone has every word."""
+    opened_until_it_ran(store.path, retain_score=1.0)
+    assert store.moved_sessions() == {"week": False, "spring": False}
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+    store.db.execute("DELETE FROM leases")
+    named = str(tmp_path / "named")
+    [told] = opened_until_it_ran(store.path, retain_score=1.0, memory_archive=named)
+    assert told.as_dict()["archived"] == 1
+    assert store.moved_sessions() == {"week": False, "spring": True}
 
 
 def test_nothing_ages_by_itself_where_that_is_not_asked_for(
@@ -369,6 +415,136 @@ def test_a_run_that_was_stopped_goes_on_at_the_next_opening(store: SQLiteManager
     assert (report.complete, len(moved(report).archived)) == (True, 2)
     assert not ageing.age_once_a_day().complete, "it is done for the day"
     assert store.integrity_check() == []
+
+
+def test_a_run_that_was_killed_leaves_the_day_open(store: SQLiteManager, tmp_path: Path) -> None:
+    """The shortest session is done by then, and after the lease the next opening goes on."""
+    made = Session(id="short", branch=Branch(id="short.b", session_id="short"))
+    store.session("short", create=made)
+    store.append("short.b", [entry_at(DAY - timedelta(days=9), "The crane is mended.")])
+    ageing = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
+
+    def is_killed() -> bool:
+        store.db.execute("VACUUM INTO ?", (str(tmp_path / "left.db"),))
+        return True
+
+    assert not ageing.age_once_a_day(is_killed).complete
+    with SQLiteManager(tmp_path / "left.db") as left:
+        assert set(left.digest_notes(None)) == {"short"}
+        at = [DAY + timedelta(minutes=9)]
+        later = MemoryManager(left, settings=ALL_AGE)._ageing(lambda: at[0])
+        assert not later.age_once_a_day().complete, "it may still be at work"
+        at[0] += timedelta(minutes=1)
+        assert later.age_once_a_day().complete
+        at[0] += timedelta(hours=23)
+        assert not later.age_once_a_day().complete, "it is done for the day"
+
+
+@pytest.mark.parametrize("is_a_file", [False, True])
+def test_what_goes_wrong_is_told_and_the_day_stays_open(
+    store: SQLiteManager, soon: None, monkeypatch: pytest.MonkeyPatch, is_a_file: bool
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreFailed("no space left")
+
+    where, name = (folder, "keep") if is_a_file else (MemoryAgeing, "_moved")
+    monkeypatch.setattr(where, name, full)
+    heard = Heard()
+    settings = CompactConfig(adapters={"exporter": heard}, retain_score=1.0)
+    to = Path(store.path).parent / "kept"
+    with MemoryManager(store.path, settings=settings, archive_folder=to) as memory:
+        [schedule] = memory._schedules
+        assert schedule.wait(1, 60)
+    assert [each.as_dict()["problem"] for each in heard] == ["no space left"]
+    again = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
+    monkeypatch.undo()
+    assert again.age_once_a_day().complete != is_a_file, "a file is tried again in a day"
+
+
+@pytest.mark.parametrize("deletes_at", range(9))
+def test_a_session_that_is_deleted_meanwhile_is_skipped(
+    store: SQLiteManager, deletes_at: int
+) -> None:
+    for name, days in (("old", 8), ("older", 92), ("oldest", 93)):
+        put(store, name, days=days)
+    gone, asked = {"week", "spring", "older"}, [0]
+    left = {each.id for each in store.sessions()} - gone
+
+    def meanwhile() -> bool:
+        if asked[0] == deletes_at:
+            for name in gone:
+                store.delete_session(name)
+        asked[0] += 1
+        return False
+
+    ageing = MemoryManager(store, settings=ALL_AGE)._ageing(lambda: DAY)
+    report = ageing.age_in_turn(meanwhile)
+    assert report.complete
+    assert moved(report).failed == {}
+    assert {each.id for each in store.sessions()} == left
+    assert store.moved_sessions() == {"old": False, "oldest": True}
+    assert store.integrity_check() == []
+    assert asked[0] > deletes_at
+
+
+def test_a_session_that_is_deleted_is_no_fault_of_archiving(store: SQLiteManager) -> None:
+    memory = MemoryManager(store, settings=ALL_AGE)
+    put(store, "older", days=92)
+
+    def tell(done: int, _: int) -> None:
+        if not done:
+            store.delete_session("older")
+
+    report = memory.archives.archive_conversations(now=DAY, progress=tell)
+    assert ([each.session_id for each in report.archived], report.failed) == (["spring"], {})
+
+
+@pytest.mark.parametrize("by_the_store", [False, True])
+def test_with_its_last_session_a_scope_leaves_no_lease(
+    store: SQLiteManager, by_the_store: bool
+) -> None:
+    memory = MemoryManager(store, scope="anna", settings=ALL_AGE)
+    for name in ("first", "last"):
+        put(store, name, days=8, scope="anna")
+    assert memory._ageing(lambda: DAY).age_once_a_day().complete
+    for name in ("first", "last"):
+        assert [row[0] for row in store.db.execute("SELECT name FROM leases")] == ["aged anna"]
+        if by_the_store:
+            store.delete_session(name)
+        else:
+            assert memory.forget(name).is_complete
+    assert list(store.db.execute("SELECT name FROM leases")) == []
+    assert memory._ageing(lambda: DAY).age_once_a_day().complete
+    assert list(store.db.execute("SELECT name FROM leases")) == [], "there is nobody to age"
+
+
+def test_leases_that_are_over_go(store: SQLiteManager) -> None:
+    for hours, name in enumerate(("aged anna", "aged bob", "age bob")):
+        at = DAY + timedelta(hours=hours)
+        assert store.hold_lease(Lease(name, "who"), now=at, until=at + timedelta(hours=2))
+    assert {x[0] for x in store.db.execute("SELECT name FROM leases")} == {"aged bob", "age bob"}
+
+
+def test_closing_gives_back_the_lease_of_a_run_that_goes_on(
+    store: SQLiteManager, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, write = threading.Event(), threading.Event(), digest_of
+
+    def slow(*given: Any) -> Any:
+        begun.set()
+        assert goes_on.wait(60)
+        return write(*given)
+
+    monkeypatch.setattr("compact.memory.ageing.digest_of", slow)
+    monkeypatch.setattr(memory_manager, "CLOSE_SECONDS", 0)
+    with MemoryManager(store.path, settings=ALL_AGE) as memory:
+        [schedule] = memory._schedules
+        assert begun.wait(60)
+        assert list(store.db.execute("SELECT name FROM leases")) == [("age default",)]
+    assert list(store.db.execute("SELECT name FROM leases")) == []
+    goes_on.set()
+    schedule.stop()
+    assert store.digest_notes(None) == {}
 
 
 # --- by hand --------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def test_the_report_says_what_is_left(
     key = store.db.execute("SELECT key FROM sessions WHERE id = 'tower'").get
     (tmp_path / "chat.db.damaged-2").write_bytes(SECRETS["message"].encode())
     with monkeypatch.context() as patched:
-        patched.setattr("compact.store.sqlite.forgetting._take_out_quotes", lambda *_: {})
+        patched.setattr("compact.store.sqlite.forgetting._take_out_names", lambda *_: {})
         store.db.execute(
             "CREATE TABLE later (session INTEGER); INSERT INTO later VALUES (?)", (key,)
         )

@@ -49,7 +49,6 @@ REFUSED: dict[type, dict[str, Try]] = {
     },
     ArchivalManager: {
         "archive_conversations": lambda archives: archives.archive_conversations(["theirs"]),
-        "pack": lambda archives: archives.pack(["theirs"], now=LATER),
         "restore_conversation": lambda archives: archives.restore_conversation("theirs"),
     },
     SessionCatalog: {
@@ -92,6 +91,7 @@ LISTING: dict[type, dict[str, Try]] = {
         "timeline": lambda memory: memory.timeline(),
     },
     ArchivalManager: {
+        "pack": lambda archives: archives.pack(["theirs"], now=LATER),
         "list_archived": lambda archives: archives.list_archived(),
         "moved": lambda archives: archives.moved(),
         "search_archived": lambda archives: archives.search_archived(ASKED),

@@ -35,6 +35,9 @@ TOLD: dict[str, Event] = {
         BreakerOpened(failures=3, until=datetime(2026, 5, 1, 9, 5, tzinfo=UTC))
     ),
     "Memory has aged: 2 digests written, 1 archived": MemoryAged(digests=2, archived=1, failed=0),
+    "Memory has aged: 0 digests written, 0 archived; it failed: the disk is full": MemoryAged(
+        digests=0, archived=0, failed=0, problem="the disk is full"
+    ),
     "The model takes 2,048 tokens, not 8,192; prompts are kept within that": WindowCapped(
         asked=8_192, size=2_048
     ),

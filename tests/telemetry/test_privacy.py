@@ -99,6 +99,7 @@ def test_the_fields_that_may_quote_a_conversation_are_these():
         *("PromptOverBudget.part", "PromptOverBudget.reason", "TrustFaded.warning"),
         *("SummarizerChosen.model", "SummarizerChosen.reason"),
         *("Archival.what", "Archival.place", "EventsDropped.exporter", "Heartbeat.exporter"),
+        "MemoryAged.problem",
     }
 
 

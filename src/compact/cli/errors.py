@@ -1,7 +1,7 @@
 """The exit code of a command, and the one line on stderr that says why it failed.
 
-0 done · 1 cannot fit · 2 bad input or usage, or a store or model that cannot be used · 70 a bug in
-compact · 130 interrupted · 141 the reader of the output closed the pipe.
+0 done · 1 cannot fit, or not wanted · 2 bad input or usage, or a store or model that cannot be used
+· 70 a bug in compact · 130 interrupted · 141 the reader of the output closed the pipe.
 """
 
 from __future__ import annotations

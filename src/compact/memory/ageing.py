@@ -27,7 +27,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import Importance, RetentionPolicy, days_unused, sensible
+from compact.memory.retention import RESTORED, Importance, RetentionPolicy, days_unused, sensible
 from compact.messages import clock_and_ids
 from compact.messages.memory_protocols import DigestStore, Leases
 from compact.messages.protocols import SessionStore
@@ -90,6 +90,8 @@ class Due:
     bytes: int
     """Of its texts in the store."""
     is_archived: bool
+    is_to_pack: bool = False
+    """Whether texts of it are to be packed."""
     score: float | None = None
     why: str = ""
 
@@ -127,10 +129,13 @@ class Due:
 
     @property
     def action(self) -> str:
-        """The step, and whether the session's originals are still to be archived."""
-        if not self.level.is_archived or self.is_archived:
-            return self.step
-        return "archive" if self.step == "none" else f"{self.step}, archive"
+        """The step, and whether the session's originals are still to be archived or packed. Writing
+        a digest packs them too.
+        """
+        move = "pack" * (self.is_to_pack and self.step != "write")
+        if self.level.is_archived and not self.is_archived:
+            move = "archive"
+        return ", ".join(filter(None, (self.step.removeprefix("none"), move))) or "none"
 
 
 @dataclass
@@ -144,6 +149,8 @@ class MemoryAgeing:
     clock: Callable[[], datetime] = clock_and_ids.now
     lease: timedelta = LEASE
     archives: ArchivalManager | None = None
+    into_files: bool = True
+    """Whether originals go into files of the archive. Else they are packed in the database."""
     _holder: str = field(default_factory=clock_and_ids.new_id)
 
     def age(
@@ -174,9 +181,9 @@ class MemoryAgeing:
         """Pack the originals of sessions that have a digest, and archive those of the oldest."""
         if self.archives is None:
             return None
-        packed = self.archives.moved()
-        aged = [x for x in rows if x.due is not CompressionLevel.FULL]
-        due = [x.session_id for x in aged if not x.due.is_archived and x.session_id not in packed]
+        packed, full = self.archives.moved(), CompressionLevel.FULL
+        aged = [x for x in rows if x.due is not full and x.session_id not in packed]
+        due = [x.session_id for x in aged if not (x.due.is_archived and self.into_files)]
 
         def told(names: Sequence[str]) -> Iterator[str]:
             for done, name in enumerate(names):
@@ -184,10 +191,11 @@ class MemoryAgeing:
                 yield name
 
         self.archives.pack(told(due), now=now)
-        going = [x.session_id for x in rows if x.due is CompressionLevel.FULL and not x.why]
+        going = [x.session_id for x in rows if x.due is full and x.action.endswith("pack")]
         self.archives.pack(told(going), now=now, older_than=self.engine.ages.full)
-        due = [each.session_id for each in rows if each.is_to_archive]
-        if not due:
+        here = {each.id for each in self.store.sessions(scope=self.scope)}
+        due = [x.session_id for x in rows if x.is_to_archive and x.session_id in here]
+        if not (due and self.into_files):
             return None
         return self.archives.archive_conversations(due, now=now, progress=tell)
 
@@ -198,9 +206,10 @@ class MemoryAgeing:
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Age on a schedule. If there are several processes, only the one that holds the lease does
-        the work. The lease is always released. End between sessions if `stops` returns True.
+        the work. The lease is always released. End between sessions if `stops` returns True. The
+        shortest sessions come first, so that a run that is cut off has got forward.
         """
-        lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
+        lease, rows = self.turn, list[AgeingRow]()
 
         def tell(done: int, of: int) -> None:
             if stops():
@@ -211,7 +220,7 @@ class MemoryAgeing:
 
         try:
             self._renew(lease)
-            every = self.store.sessions(scope=self.scope)
+            every = sorted(self.store.sessions(scope=self.scope), key=lambda x: x.branch.messages)
             for row in self._rows(every, self.clock(), lease=lease):
                 rows.append(row)
                 tell(len(rows), len(every))
@@ -223,14 +232,21 @@ class MemoryAgeing:
         return AgeingReport(rows=tuple(rows), archive=moved)
 
     def age_once_a_day(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
-        """`age_in_turn`, unless a lease says that this was done within a day: then incomplete."""
+        """`age_in_turn`, unless a lease says that a run was complete within a day: then incomplete.
+        A run takes that lease at its end, so one that is cut off leaves the day open.
+        """
         day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
-        if not self.store.hold_lease(day, now=now, until=now + timedelta(days=1)):
+        if not self.store.hold_lease(day, now=now, until=now):  # only asks: it is over at once
             return AgeingReport(complete=False)
-        report = self.age_in_turn(stops)
-        if not report.complete:
-            self.store.release_lease(day)
+        report, now = self.age_in_turn(stops), self.clock()
+        if report.complete and self.store.sessions(scope=self.scope):
+            self.store.hold_lease(day, now=now, until=now + timedelta(days=1))
         return report
+
+    @property
+    def turn(self) -> Lease:
+        """The lease of a run in turn."""
+        return Lease(f"age {self.scope}", self._holder)
 
     def _renew(self, lease: Lease) -> None:
         now = self.clock()
@@ -253,7 +269,7 @@ class MemoryAgeing:
         for session in every:
             note = notes.get(session.id)
             try:
-                due = self._due(session, note, now, moved.get(session.id, False))
+                due = self._due(session, note, now, moved.get(session.id))
                 digest = None if dry_run or due.is_done else self._written(due)
                 row = self._row(due, digest)
             except (NotFound, StoreFailed) as error:  # its archive may be out of reach
@@ -269,9 +285,10 @@ class MemoryAgeing:
             yield row
 
     def _due(
-        self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
+        self, session: Session, before: DigestNote | None, now: datetime, moved: bool | None
     ) -> Due:
-        size, latest = self.store.stored_texts(session.id, *sensible(now))
+        times, is_archived = sensible(now, self.engine.ages.full), bool(moved)
+        size, latest, is_mostly_old = self.store.stored_texts(session.id, times)
         age = days_unused(session, now, latest)
         level = self.engine.get_compression_level(age)
         chain = self.store.chain(session.branch.id, session.branch.messages)
@@ -282,7 +299,12 @@ class MemoryAgeing:
             due = self._slowed(due)
         if is_archived and not due.level.is_archived:  # by hand: only a person restores it
             due = replace(due, level=CompressionLevel.ARCHIVED)
-        return due
+        if due.level is CompressionLevel.FULL:
+            is_dear = due.why or any(session.metadata.get(x) for x in ("important", RESTORED))
+            packs = is_mostly_old and not is_dear
+        else:
+            packs = moved is None
+        return replace(due, is_to_pack=packs and self.archives is not None)
 
     def _slowed(self, due: Due) -> Due:
         """A session that is no longer fresh, with the level that fits its importance too."""

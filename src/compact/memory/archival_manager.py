@@ -13,6 +13,7 @@ read from the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from compact.memory.compression_engine import (
     original_of,
     retention_of,
 )
-from compact.memory.retention import DAY, MARKED, RESTORED, days_unused, sensible
+from compact.memory.retention import MARKED, RESTORED, days_unused, sensible
 from compact.memory.searching import Ranked, ranked
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
@@ -147,7 +148,7 @@ class ArchivalManager:
                 for each in self._store.sessions(scope=self._scope)
                 if each.id not in archived
                 and each.branch.messages
-                and self._days(each, at) > older_than_days
+                and self._is_older(each, older_than_days, at)
             ]
         else:
             wanted = [self._session(each) for each in dict.fromkeys(ids)]
@@ -169,11 +170,15 @@ class ArchivalManager:
         report = self._archive.archive_sessions(
             with_digests(), folder=self.folder, now=at, kms_key=self._kms_key
         )
-        return report.model_copy(update={"kept": kept, "failed": {**failed, **report.failed}})
+        here = {each.id for each in self._store.sessions(scope=self._scope)}  # others were deleted
+        failed = {name: why for name, why in {**failed, **report.failed}.items() if name in here}
+        return report.model_copy(update={"kept": kept, "failed": failed})
 
-    def _days(self, session: Session, now: datetime) -> float:
-        texts = cast("DigestStore", self._store).stored_texts(session.id, *sensible(now))
-        return days_unused(session, now, texts[1])
+    def _is_older(self, session: Session, days: int, now: datetime) -> bool:
+        with suppress(NotFound):  # it was deleted meanwhile
+            texts = cast("DigestStore", self._store).stored_texts(session.id, sensible(now))
+            return days_unused(session, now, texts[1]) > days
+        return False
 
     def _reason(self, session: Session) -> str:
         """Return why a session is left to age by itself. Empty if it is not."""
@@ -253,19 +258,14 @@ class ArchivalManager:
         return self._archive.moved_sessions(scope=self._scope)
 
     def pack(self, ids: Iterable[str], *, now: datetime, older_than: int | None = None) -> None:
-        """Pack the texts of conversations in the database. One that fails stays as it is. With
-        `older_than`, only messages that are older than so many days are packed, and none of a
-        conversation that a person marked or restored.
-
-        Raises:
-            NotFound: the scope has no conversation with one of the ids.
+        """Pack the texts of conversations in the database. One that fails stays as it is, and one
+        that the scope does not have, or no longer, is skipped. With `older_than`, only messages
+        that are older than so many days are packed.
         """
-        wanted, before = (self._session(each) for each in ids), None
-        if older_than is not None:
-            before = instant(now) - (older_than + 1) * DAY
-            about = ("important", RESTORED)
-            wanted = (x for x in wanted if not any(x.metadata.get(name) for name in about))
-        self._archive.pack_sessions((each.id for each in wanted), now=now, before=before)
+        times = None if older_than is None else sensible(now, older_than)
+        here = {each.id for each in self._store.sessions(scope=self._scope)}
+        own = (each for each in ids if each in here)
+        self._archive.pack_sessions(own, now=now, times=times)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
         """Return which archive files are missing, changed or unreadable. Change nothing. `progress`

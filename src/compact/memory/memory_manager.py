@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import date, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
 
@@ -21,7 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from compact import wiring
 from compact.config import CompactConfig
-from compact.errors import InvalidArgument, InvalidInput, ModelFailed, NotFound
+from compact.errors import CompactError, InvalidArgument, InvalidInput, ModelFailed, NotFound
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.memory.archival_manager import DAYS, ArchivalManager, forget, forget_scope
 from compact.memory.backup import make_backup, restore_backup
@@ -166,6 +167,7 @@ class MemoryManager:
         backend = self._settings.vector_backend
         self._vectors = wiring.vector_store(self._store, backend) if self._embedder else None
         self._schedules: list[Schedule[AgeingReport]] = []
+        self._ageings: list[MemoryAgeing] = []
 
     @property
     def store(self) -> SessionStore:
@@ -182,7 +184,10 @@ class MemoryManager:
         this object opened it.
         """
         while self._schedules:
-            self._schedules.pop().stop(CLOSE_SECONDS)
+            if not self._schedules.pop().stop(CLOSE_SECONDS):
+                for each in self._ageings:
+                    with suppress(CompactError):  # somebody else closed it
+                        each.store.release_lease(each.turn)
         if self._owns_store:
             self._store.close()
 
@@ -595,6 +600,7 @@ class MemoryManager:
         if not every > 0:  # false for NaN as well
             raise InvalidArgument("every", f"every must be above 0, got {every:g}")
         ageing = self._ageing(clock)
+        self._ageings.append(ageing)
         work = partial(ageing.age_in_turn, progress=progress)
         self._schedules.append(Schedule(work, every=every))
         return self._schedules[-1]
@@ -602,23 +608,30 @@ class MemoryManager:
     def age_daily(self, on_event: Callable[[Event], None] | None = None) -> None:
         """Age in the background while this object is open, once a day among all programs that use
         the file. The event `MemoryAged` says what was done, to `on_event` and to the settings'
-        exporters. `with MemoryManager(file)` calls this.
+        exporters. `with MemoryManager(file)` calls this. Unless a folder for archives was given,
+        here or in the settings, texts stay in the database, packed, until `age` is called.
 
         It does nothing for a memory without a file, with the setting `age_automatically` off, or
         where a model would write the digests: call `age` then.
         """
 
         def work(stops: Callable[[], bool]) -> AgeingReport:
-            ageing = self._ageing()
-            if ageing.engine.waits:
-                return AgeingReport(complete=False)
-            report = ageing.age_once_a_day(stops)
+            report, why = AgeingReport(complete=False), list[str]()
+            try:
+                if not self._daily.engine.waits:
+                    report = self._daily.age_once_a_day(stops)
+            except Exception as error:
+                if stops():  # the store may be closed
+                    raise
+                # The text of an error that is not ours might quote a conversation.
+                why.append(str(error) if isinstance(error, CompactError) else type(error).__name__)
             moved = report.archive or ArchiveReport()
-            done = len(moved.archived), len(moved.failed)
-            if report.written or any(done):
+            why += dict.fromkeys(moved.failed.values())
+            counts = {"archived": len(moved.archived), "failed": len(moved.failed)}
+            if report.written or moved.archived or why:
                 with closing(wiring.event_bus(self._settings)) as bus:
                     bus.subscribe(on_event or (lambda _: None))
-                    bus.emit(MemoryAged(digests=report.written, archived=done[0], failed=done[1]))
+                    bus.emit(MemoryAged(digests=report.written, problem="; ".join(why), **counts))
             return report
 
         if self._file and self._settings.age_automatically:
@@ -642,6 +655,12 @@ class MemoryManager:
         """
         digest = cast("DigestStore", self._store).digest(self.session(session_id).id)
         return None if digest is None or digest.level is CompressionLevel.FULL else digest
+
+    @cached_property
+    def _daily(self) -> MemoryAgeing:
+        to_files = bool(self._archive_folder)  # else nobody expects files beside the database
+        self._ageings.append(replace(self._ageing(), into_files=to_files))
+        return self._ageings[-1]
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
         return ageing_of(self._store, self._scope, self._settings, clock, self._archives())

@@ -32,6 +32,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from compact.messages.calls import of_field
 from compact.messages.codec import instant
+from compact.messages.memory_protocols import Times
 from compact.messages.messages import Message
 from compact.messages.sessions import Session
 from compact.messages.times import FIRST_YEAR
@@ -250,18 +251,20 @@ def days_unused(session: Session, now: datetime, latest: int | None = None) -> f
     times = [instant(session.updated_at), latest or 0]
     with suppress(TypeError, ValueError):  # there is none; or it is somebody else's
         times.append(instant(datetime.fromisoformat(session.metadata.get(RESTORED, ""))))
-    soonest, last = sensible(now)
+    soonest, _, last = sensible(now)
     for known in (times, [instant(session.created_at)]):
         if right := [each for each in known if soonest <= each <= last]:
             return (instant(now) - max(right)) / DAY
     return 0.0
 
 
-def sensible(now: datetime) -> tuple[int, int]:
-    """The first and the last time, as `instant`s, that a session can have been used. A later time
-    would keep it young for ever; it may be a day later, since it may lack its zone.
+def sensible(now: datetime, days: int = 0) -> Times:
+    """The first and the last time that a session can have been used, and between them the time from
+    which on it is no more than so many days old. A time after the last would keep it young for
+    ever; that is a day from now, since a time may lack its zone.
     """
-    return instant(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)), instant(now) + DAY
+    first = instant(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC))
+    return first, instant(now) - (days + 1) * DAY, instant(now) + DAY
 
 
 def days_between(earlier: datetime, later: datetime) -> float:

@@ -380,7 +380,7 @@ class Archival(Event):
 
 
 class MemoryAged(Event):
-    """Memory was aged by itself: what had become due since the last day is done."""
+    """Memory was aged by itself, or could not be: then it is tried again within hours."""
 
     digests: int
     """Digests that were written."""
@@ -388,6 +388,8 @@ class MemoryAged(Event):
     """Sessions whose messages were moved to the archive."""
     failed: int
     """Sessions that could not be archived. The next run tries again."""
+    problem: str = ""
+    """Why the run, or the archiving of sessions, failed. Empty if nothing did."""
 
 
 class TrustFaded(Event):

@@ -6,7 +6,7 @@ If a store lacks a port, the feature that needs the port raises an error that sa
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,6 +62,11 @@ class IndexUpkeep(Protocol):
         """Return how many messages are not indexed yet."""
 
 
+Times: TypeAlias = tuple[int, int, int]
+"""Instants: the first time of a message that makes sense, the first one that is not old, the last
+one that makes sense."""
+
+
 class DigestStore(Protocol):
     """Keeps what ageing leaves of sessions: at most one digest each, next to the messages."""
 
@@ -86,9 +91,9 @@ class DigestStore(Protocol):
                 another process has the lease.
         """
 
-    def stored_texts(self, session_id: str, since: int, until: int) -> tuple[int, int | None]:
-        """Return the bytes of the session's messages in the active branch, without indexes, and the
-        latest of their times from `since` to `until` (instants).
+    def stored_texts(self, session_id: str, times: Times) -> tuple[int, int | None, bool]:
+        """Return the bytes of the session's messages in the active branch, without indexes; the
+        latest of their times that makes sense; and whether packing what is old is worth it.
         """
 
 
@@ -114,11 +119,11 @@ class SessionArchive(Protocol):
         """
 
     def pack_sessions(
-        self, wanted: Iterable[str], *, now: datetime, before: int | None = None
+        self, wanted: Iterable[str], *, now: datetime, times: Times | None = None
     ) -> dict[str, str]:
-        """Move the texts of sessions into compressed files in the database; with `before`, only
-        those that are older than this instant. Archived sessions stay where they are. Return why a
-        session was not packed, by session.
+        """Move the texts of sessions into compressed files in the database; with `times`, only
+        those that are old. Archived sessions stay where they are. Return why a session was not
+        packed, by session.
         """
 
     def moved_sessions(self, *, scope: str | None = None) -> dict[str, bool]:

@@ -104,8 +104,9 @@ def _of_session(event: Event) -> str:
     match event:
         case StoryAsked():
             return _asked(event)
-        case MemoryAged(digests=digests, archived=archived):
-            return f"Memory has aged: {counted(digests, 'digest')} written, {archived:,} archived"
+        case MemoryAged(digests=digests, archived=archived, problem=why):
+            done = f"{counted(digests, 'digest')} written, {archived:,} archived"
+            return f"Memory has aged: {done}" + (f"; it failed: {why}" if why else "")
         case WindowCapped(asked=asked, size=size):
             return f"The model takes {size:,} tokens, not {asked:,}; prompts are kept within that"
         case EmergencyRung(rung=rung, tokens_before=before, tokens_after=after):

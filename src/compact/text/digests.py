@@ -168,8 +168,9 @@ class AgeingRow(BaseModel, frozen=True, defer_build=True):
     due: CompressionLevel
     """The level that fits the session's age."""
     action: str
-    """`none`, `write` (a digest), `drop` (a digest that is no longer due), `archive` (the
-    originals), or two of these: `write, archive` and `drop, archive`."""
+    """`none`, `write` (a digest; the originals are packed too), `drop` (a digest that is no longer
+    due), `archive` (the originals), `pack` (originals, or the old part of those of a session in
+    use), or two of these, such as `write, archive` and `drop, pack`."""
     tokens_before: int | None = None
     """Tokens of the originals; None if the session stays whole or was not counted."""
     tokens_after: int | None = None

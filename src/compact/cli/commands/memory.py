@@ -82,8 +82,9 @@ def memory_age(
     A session that was not used for a week gets a digest of its key points beside its messages,
     after a month a summary. After 90 days its messages move into files, and are still read from
     there. Important sessions age half as fast, and marked ones stay as they are. On a terminal it
-    shows first what is due, and asks. With the setting `embedder`, such as minilm, messages without
-    a vector get one too. The chat program ages by itself, once a day.
+    shows first what is due, and asks, unless with --json; after a no the exit code is 1. With the
+    setting `embedder`, such as minilm, messages without a vector get one too. The chat program ages
+    by itself, once a day, without moving messages into files.
 
     Examples:
       compactctl memory age --dry-run
@@ -91,9 +92,10 @@ def memory_age(
     """
     with opened(options) as catalog:
         memory = memory_of(catalog)
-        if not (yes or dry_run) and _can_ask() and not _agreed(memory, now):
+        asks = _can_ask() and not (yes or dry_run or options.json)
+        if asks and not _agreed(memory, now):
             print_part(Aside("nothing was changed"))
-            return
+            raise typer.Exit(1)
         with Progress("Ageing") as progress:
             callback = counting(progress, "Ageing", "sessions")
             report = memory.age(now, dry_run=dry_run, progress=callback)
@@ -127,7 +129,10 @@ def _agreed(memory: MemoryManager, now: datetime | None) -> bool:
 
 def _plan(report: AgeingReport) -> Iterator[Styled | Table]:
     """What ageing does, or would do, in a line and by level."""
-    line = f"{counted(report.written, 'digest')} {'would be ' * report.dry_run}written"
+    would = "would be " * report.dry_run
+    line = f"{counted(report.written, 'digest')} {would}written"
+    if packed := sum(row.action.endswith("pack") for row in report.rows):
+        line += f"; old messages of {counted(packed, 'session')} {would}packed"
     if moved := report.archive:
         line += f"; {_archived(moved)}"
     elif report.freed_when_archived:

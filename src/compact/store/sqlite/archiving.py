@@ -20,7 +20,7 @@ import apsw
 from compact.errors import CompactError, NotFound, StoreDamaged, StoreFailed, Superseded
 from compact.files import named_path
 from compact.messages.codec import instant, is_storable
-from compact.messages.memory_protocols import BlobStore
+from compact.messages.memory_protocols import BlobStore, Times
 from compact.messages.protocols import SessionStore
 from compact.store.archives import folder
 from compact.store.blobs.places import S3
@@ -67,8 +67,8 @@ class WritingTo(NamedTuple):
     """The folder's name as stored in the database. Empty to pack them into the database."""
     blobs: BlobStore | None
     now: datetime
-    before: int | None = None
-    """The instant before which messages lose their texts. None: all do."""
+    times: Times | None = None
+    """Which messages lose their texts. None: all do."""
 
 
 def archive_sessions(
@@ -103,13 +103,13 @@ def archive_sessions(
 
 
 def pack_sessions(
-    pool: Pool, wanted: Iterable[str], *, now: datetime, before: int | None = None
+    pool: Pool, wanted: Iterable[str], *, now: datetime, times: Times | None = None
 ) -> dict[str, str]:
     """Move the texts of sessions into compressed files in the database. Archived sessions stay
-    where they are. With `before`, an instant, only older messages lose their texts, and only where
-    they are the larger part of a session. Return why a session was not packed, by session.
+    where they are. With `times`, only old messages lose their texts, and only where they are the
+    larger part of a session. Return why a session was not packed, by session.
     """
-    return _moved(pool, wanted, WritingTo("", None, now, before))[1]
+    return _moved(pool, wanted, WritingTo("", None, now, times))[1]
 
 
 def _moved(pool: Pool, wanted: Iterable[str], to: WritingTo) -> tuple[list[str], dict[str, str]]:
@@ -185,7 +185,7 @@ def _attempt(pool: Pool, session_id: str, to: WritingTo) -> int:
             messages_, tokens, size = originals.counts(db, key)
             before = originals.packed_bytes(db, key)
             kept = Moved(place, to.now, messages_, tokens, len(data))
-            originals.take_out(db, kept, data, to.before)
+            originals.take_out(db, kept, data, to.times)
             return size - originals.counts(db, key)[2] + (before if to.folder else 0)
         if to.folder:
             originals.order_discard(db, place)
@@ -197,9 +197,8 @@ def _attempt(pool: Pool, session_id: str, to: WritingTo) -> int:
 def _is_there(db: apsw.Connection, session: int, to: WritingTo) -> bool:
     """Return whether all texts of a session are where they should go, or in the archive."""
     place = originals.of_key(db, session)
-    if to.before is not None:
-        is_archived = place is not None and place.folder != ""
-        return is_archived or not originals.is_mostly_old(db, session, to.before)
+    if to.times is not None:
+        return not originals.is_mostly_old(db, session, to.times)
     if place is None or originals.has_texts(db, session):
         return False
     return bool(place.folder or not to.folder)

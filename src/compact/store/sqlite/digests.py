@@ -10,6 +10,7 @@ import apsw
 
 from compact.errors import Superseded
 from compact.messages.codec import instant
+from compact.messages.memory_protocols import Times
 from compact.store.sqlite import branch_lineage, originals, records, sessions
 from compact.store.sqlite.rows import BITS, LAST, expanded_size, first, query, text, text_of
 from compact.text.digests import CompressedConversation, CompressionLevel, DigestNote, Lease
@@ -67,10 +68,11 @@ def keep_digest(
 
 
 def stored_texts(
-    db: apsw.Connection, session_id: str, since: int, until: int
-) -> tuple[int, int | None]:
+    db: apsw.Connection, session_id: str, times: Times
+) -> tuple[int, int | None, bool]:
     """Return how many bytes the texts of the session's current branch have in this database, packed
-    ones included; and the latest of the messages' times from `since` to `until`.
+    ones included; the latest of the messages' times that makes sense; and whether packing what is
+    old is worth it.
     """
     session = records.key_of(db, session_id)
     row = first(db, "SELECT branch FROM sessions WHERE key = ?", (session,))
@@ -79,20 +81,22 @@ def stored_texts(
         SELECT total({originals.SIZE}), max(timestamp) FILTER (WHERE timestamp BETWEEN ? AND ?)
         FROM messages WHERE key BETWEEN ? AND ?
     """
-    texts, latest = query(db, sql, (since, until, branch << BITS, branch << BITS | LAST))[0]
-    return int(texts) + originals.packed_bytes(db, session), latest
+    size, latest = query(db, sql, (times[0], times[2], branch << BITS, branch << BITS | LAST))[0]
+    size = int(size) + originals.packed_bytes(db, session)
+    return size, latest, originals.is_mostly_old(db, session, times)
 
 
 # --- leases ---------------------------------------------------------------------------------------
 
 
 def hold_lease(db: apsw.Connection, lease: Lease, *, now: datetime, until: datetime) -> bool:
-    """Take or renew a lease. Return False if another holder has the lease beyond `now`."""
+    """Take or renew a lease. Return False if another has it beyond `now`. Expired leases go."""
+    db.execute("DELETE FROM leases WHERE until <= ?", (instant(now),))
     sql = """
-        INSERT INTO leases (name, holder, until) VALUES (?1, ?2, ?4)
-        ON CONFLICT DO UPDATE SET holder = ?2, until = ?4 WHERE holder = ?2 OR until <= ?3
+        INSERT INTO leases (name, holder, until) VALUES (?1, ?2, ?3)
+        ON CONFLICT DO UPDATE SET until = ?3 WHERE holder = ?2
     """
-    db.execute(sql, (text(lease.name), lease.holder, instant(now), instant(until)))
+    db.execute(sql, (text(lease.name), lease.holder, instant(until)))
     return _holder(db, lease.name) == lease.holder
 
 

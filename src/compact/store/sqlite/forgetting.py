@@ -50,13 +50,16 @@ def delete(pool: Pool, session_id: str) -> None:
     with pool.write() as db:
         scope = _scope(db, session_id)
         session_rows.delete(db, session_id)
-        _take_out_quotes(db, {session_id}, scope)
+        _take_out_names(db, {session_id}, scope)
 
 
-def _take_out_quotes(db: apsw.Connection, ids: Collection[str], scope: str) -> dict[str, int]:
-    """Remove deleted sessions' ids from other sessions' logs of recalled turns. Returns changed
-    entries by session.
+def _take_out_names(db: apsw.Connection, ids: Collection[str], scope: str) -> dict[str, int]:
+    """Remove deleted sessions' ids from other sessions' logs of recalled turns, and with the last
+    session its scope's name from leases. Returns changed entries by session.
     """
+    if first(db, "SELECT 1 FROM sessions WHERE scope = ? LIMIT 1", (text(scope),)) is None:
+        for name in ("age", "aged"):
+            db.execute("DELETE FROM leases WHERE name = ?", (text(f"{name} {scope}"),))
     counts = Counter[str]()
     for number, name, *columns, digest in _recalling(db, ids, scope):
         is_whole = records.digest(columns) == digest  # a damaged entry must stay damaged
@@ -167,9 +170,7 @@ def _forget(
         traces = _traces(db, session_id, scope)
         for each in traces.ids:
             removed.update(session_rows.delete(db, each))
-        if scope is not None:  # the day of the last ageing is kept under the scope's name
-            db.execute("DELETE FROM leases WHERE name = ?", (text(f"aged {scope}"),))
-        quoted = _take_out_quotes(db, traces.ids, traces.scope)
+        quoted = _take_out_names(db, traces.ids, traces.scope)
         for place in filter(is_storable, map(str, places)):
             sql = "INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING"
             db.execute(sql, (_COPIES + place,))

@@ -22,6 +22,7 @@ import apsw
 from compact.errors import StoreDamaged, StoreFailed
 from compact.messages import clock_and_ids
 from compact.messages.codec import dump
+from compact.messages.memory_protocols import Times
 from compact.store.archives import folder
 from compact.store.blobs.places import ArchivePlaces
 from compact.store.session_file import OwnRows, own_rows
@@ -52,9 +53,12 @@ PART = 980
 _OF_BRANCH = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """Messages of one branch, or packed rows of one session."""
 _OLDER = f"""
-    key < coalesce((SELECT min(key) FROM messages WHERE {_OF_BRANCH} AND timestamp >= ?2), key + 1)
+    (?3 IS NULL OR key <= (SELECT max(key) FROM messages WHERE {_OF_BRANCH}
+        AND timestamp >= ?2 AND timestamp < ?3 AND key < coalesce((SELECT min(key) FROM messages
+            WHERE {_OF_BRANCH} AND timestamp BETWEEN ?3 AND ?4), key + 1)))
 """
-"""The messages of a branch before the first one from that instant on. All of them without one."""
+"""The messages of a branch up to the last one that is old, before the first one that is not. All of
+them without `Times`."""
 SIZE = "length(payload) + octet_length(coalesce(content, ''))"
 """Bytes of a message's text in `messages`."""
 _PACKED = f"SELECT data FROM packed WHERE {_OF_BRANCH} ORDER BY key"
@@ -291,17 +295,19 @@ def has_texts(db: apsw.Connection, session: int) -> bool:
     return (0,) in [first(db, sql, (key,)) for key, _ in branches(db, session)]
 
 
-def is_mostly_old(db: apsw.Connection, session: int, before: int) -> bool:
-    """Return whether packing a session that goes on is worth it: most of its texts in `messages`
-    are older than an instant, and its file will be small.
+def is_mostly_old(db: apsw.Connection, session: int, times: Times) -> bool:
+    """Return whether packing a session that goes on is worth it: it is not archived, most of its
+    texts in `messages` are old, and its file will be small.
     """
     sql = f"""
         SELECT total({SIZE}) FILTER (WHERE {_OLDER}), total({SIZE}) FROM messages
         WHERE {_OF_BRANCH}
     """
-    rows = [query(db, sql, (key, before))[0] for key, _ in branches(db, session)]
-    old, every = map(sum, zip(*rows, strict=True))
-    return 2 * old > every and every / 4 + packed_bytes(db, session) < MOST_LIVE
+    rows = [query(db, sql, (key, *times))[0] for key, _ in branches(db, session)]
+    old, every = (sum(row[n] for row in rows) for n in (0, 1))
+    if 2 * old <= every or ((place := of_key(db, session)) and place.folder):
+        return False
+    return bool(every / 4 + packed_bytes(db, session) < MOST_LIVE)
 
 
 def counts(db: apsw.Connection, session: int) -> tuple[int, int, int]:
@@ -342,10 +348,10 @@ def holds(db: apsw.Connection, session: int, rows: OwnRows) -> bool:
     return True
 
 
-def take_out(db: apsw.Connection, kept: Moved, data: bytes, before: int | None = None) -> None:
+def take_out(db: apsw.Connection, kept: Moved, data: bytes, times: Times | None = None) -> None:
     """Remove the texts of a session's messages and record where they are, within a writing
-    transaction. The caller has verified the file; `data` is it, where it is packed. With `before`,
-    the messages from the first one that is not older keep their texts.
+    transaction. The caller has verified the file; `data` is it, where it is packed. With `times`,
+    only old messages lose their texts.
     """
     place = kept.place
     forget(db, place.session)
@@ -359,7 +365,7 @@ def take_out(db: apsw.Connection, kept: Moved, data: bytes, before: int | None =
         WHERE {_OF_BRANCH} AND NOT {MOVED} AND {_OLDER}
     """
     for key, _ in branches(db, place.session):
-        db.execute(sql, (key, before))
+        db.execute(sql, (key, *(times or (None, None, None))))
     done(db, _chore(place))
 
 
