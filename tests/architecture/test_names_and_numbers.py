@@ -24,7 +24,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "exchange": (0, 8, 0),
     "exporters": (0, 0, 0),
     "integrations": (0, 0, 0),
-    "memory": (0, 49, 0),
+    "memory": (1, 52, 0),
     "messages": (12, 45, 0),
     "models": (24, 36, 0),
     "secrets": (107, 30, 0),
@@ -32,7 +32,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "store": (4, 45, 0),
     "telemetry": (0, 13, 0),
     "testing": (0, 1, 0),
-    "text": (140, 75, 1),
+    "text": (141, 76, 0),
     "transcripts": (18, 7, 0),
     "tui": (0, 10, 0),
 }

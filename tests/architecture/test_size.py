@@ -24,21 +24,21 @@ SIZES: dict[str, tuple[int, int, int]] = {
     ".": (1941, 978, 15),
     "adapters": (7, 2, 3),
     "apps": (11, 4, 4),
-    "cli": (5739, 3114, 43),
+    "cli": (5744, 3118, 43),
     "engine": (9031, 5732, 44),
     "estimators": (7, 2, 3),
     "exchange": (1571, 973, 9),
     "exporters": (10, 3, 4),
     "integrations": (645, 310, 3),
-    "memory": (3693, 1961, 14),
-    "messages": (7748, 4197, 51),
+    "memory": (3834, 2044, 14),
+    "messages": (7755, 4201, 51),
     "models": (5075, 2853, 20),
     "secrets": (2613, 1325, 13),
-    "session": (8462, 4792, 34),
-    "store": (9851, 5287, 46),
-    "telemetry": (1275, 705, 9),
+    "session": (8465, 4794, 34),
+    "store": (9861, 5293, 46),
+    "telemetry": (1276, 706, 9),
     "testing": (1097, 732, 7),
-    "text": (5292, 3097, 31),
+    "text": (5385, 3153, 31),
     "transcripts": (5942, 3184, 27),
     "tui": (2095, 1245, 17),
 }
@@ -46,16 +46,16 @@ SIZES: dict[str, tuple[int, int, int]] = {
 
 ALLOWED: dict[str, str] = {
     ".": "+12 lines: settings of ageing by itself (decision 102)",
-    "cli": "+75 lines: a plan before memory ages, and a person's deletion (102, 104)",
+    "cli": "+80 lines: a plan before memory ages, and a person's deletion (102, 104)",
     "engine": "+329 lines: a chronology looks only at the rows that it may tell (decision 094)",
     "exchange": "+77 lines: zips, and exports that grew (decision 104)",
-    "memory": "+649 lines: originals out of reach (093); later words, evidence (101); ageing by "
+    "memory": "+790 lines: originals out of reach (093); later words, evidence (101); ageing by "
     "itself (102); times of questions (103); notes and facts (104)",
-    "messages": "+125 lines: times as they are written (100); projections; an event of ageing",
-    "session": "+122 lines: handles, and the names of 0.1 (decision 099)",
-    "store": "+765 lines: 480 moved here from exchange; originals that are read (093); parts that "
+    "messages": "+132 lines: times as they are written (100); projections; an event of ageing",
+    "session": "+125 lines: handles, and the names of 0.1 (decision 099)",
+    "store": "+775 lines: 480 moved here from exchange; originals that are read (093); parts that "
     "are packed (102); scopes that are forgotten (104)",
-    "text": "+417 lines: other forms of words (098), names that may come next (094), times (103)",
+    "text": "+510 lines: other forms of words (098), names that may come next (094), times (103)",
     "transcripts": "+113 lines: zips, chats without ids or times (103, 104)",
     "a turn that compresses": "+1 module: messages/times.py (decision 100)",
 }
