@@ -158,6 +158,24 @@ def test_small_talk_and_other_things_recall_nothing(file, text):
         assert quoted(shown(ctx)) == []
 
 
+def test_no_embedder_is_asked_about_thanks(file):
+    asked = list[str]()
+
+    class Counting(HashEmbedder):
+        def embed(self, texts, *, query=False):
+            asked.extend(texts if query else ())
+            return super().embed(texts, query=query)
+
+    with MemoryManager(file, embedder=Counting()) as memory:
+        memory.embed()
+        with opened(file, memory=memory) as ctx:
+            for text in ("Thanks, that's great!", ASKED):
+                ctx.add_message(role="user", content=text)
+                shown(ctx)
+    assert len(asked) == 1
+    assert ASKED.split()[1] in asked[0]
+
+
 def test_no_other_scope_is_ever_quoted(tmp_path):
     file = tmp_path / "chat.db"
     filled(file, scope="ann")

@@ -68,9 +68,9 @@ OTHER_YEARS = 0.5
 """Which share of the weight other years get if a date is named without its year."""
 SHARPNESS = 3.0
 """How close the soft maximum in a session's score is to the score of the best message."""
-SMALL_TALK = frozenset().union(
-    *words_of("replies").values(), *words_of("talk").values(), STOP_WORDS
-)
+PLEASANTRIES = frozenset().union(*words_of("replies").values(), STOP_WORDS)
+"""Words such as `thanks`. A message of these alone asks memory nothing."""
+SMALL_TALK = PLEASANTRIES.union(*words_of("talk").values())
 """Words that say nothing about what a message is about."""
 
 

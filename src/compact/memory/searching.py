@@ -182,6 +182,7 @@ def _scored(
     if ways.nearest is not None and question.text:
         ranges = within or turns.once("ranges", lambda: _ranges(turns))
         near, more = _meaning(turns, ways.nearest(question.text, ranges, NEAREST))
+        # From the lowest cosine on, so that scores fall slowly to 0 at the end of the list.
         scores[near] += ways.weights.meaning * (more - more.min(initial=1.0))
         touched[near] = True
         cosines[near] = more
@@ -221,11 +222,7 @@ def first_readable(index: TurnIndex, every: Ranked, most: int) -> tuple[Ranked, 
 
 
 def _meaning(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
-    """Return the places of the nearest messages, and their cosines.
-
-    Only `NEAREST` messages are found. Scores are measured from the lowest cosine, so that they fall
-    slowly to 0 at the end of the list, without a jump.
-    """
+    """Return the places of the nearest messages, and their cosines. At most `NEAREST` are found."""
     import numpy as np
 
     keys = np.array([each.key for each in near], np.int64)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from compact.errors import CompactError, InvalidArgument, ModelFailed
 from compact.memory.lasting import without_forgotten
-from compact.memory.lexical import Evidence
+from compact.memory.lexical import PLEASANTRIES, Evidence
 from compact.memory.memory_manager import MemoryManager, SearchOptions
 from compact.memory.searching import Ranked, readable
 from compact.messages.calls import got
@@ -24,6 +24,7 @@ from compact.session.views.recalled_turns import FoundTurn, Remembered, TurnReca
 from compact.text.found import Told
 from compact.text.snippets import Sought, whole_sentences
 from compact.text.speakers import person_text
+from compact.text.terms import pieces_of
 from compact.text.turns import TurnTable
 
 SHARE, MOST_TOKENS = 0.1, 1_000
@@ -114,6 +115,9 @@ class _MemoryRecall:
         self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
         asked, memory, without = person_text(message)[:ASKED_CHARS], self._memory, list(without)
+        words = {piece for piece in pieces_of(asked) if len(piece) > 1 or not piece.isascii()}
+        if words <= PLEASANTRIES:  # before an embedder is asked
+            return [], None
         options: SearchOptions = {"roles": RECALLED_ROLES}
         now = message.timestamp
         search = partial(memory._ranked, asked, options=options, without=without, now=now)
