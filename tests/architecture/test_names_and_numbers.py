@@ -24,7 +24,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "exchange": (0, 8, 0),
     "exporters": (0, 0, 0),
     "integrations": (0, 0, 0),
-    "memory": (1, 52, 0),
+    "memory": (1, 53, 0),
     "messages": (12, 45, 0),
     "models": (24, 36, 0),
     "secrets": (107, 30, 0),

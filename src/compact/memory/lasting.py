@@ -35,6 +35,8 @@ HEADS = 5
 ANSWERS = 0.4
 """Later words answer the question themselves if they have at least this share of what the hit has
 in common with it."""
+MOSTLY = 3
+"""Later words are on the hit if at least one word in so many is a rare word of the hit."""
 LINKED = 0.65
 """Words shared with the hit must weigh at least this share of ln(messages). Words of the question
 weigh twice. A lower value brings more that is on something else."""
@@ -69,8 +71,8 @@ def with_later(index: TurnIndex, turns: TurnTable, places: list[int], asked: Ask
 
     For each of the first hits these are messages with a word of change (`Trait.CHANGE`): the one
     that shares most rare words with the hit, and the one that is nearest in meaning to the
-    question. A message stands before the hit if it shares several words with the hit, or answers
-    the question about as well. Else it stands after the hit.
+    question. A message stands before the hit if it is mostly on the hit, or answers the question
+    about as well. Else it stands after the hit.
     """
     import numpy as np
 
@@ -97,12 +99,13 @@ def with_later(index: TurnIndex, turns: TurnTable, places: list[int], asked: Ask
         before, after = list[int](), list[int]()
         of_place = {word: held[word] for word in words.get(place, ()) if word in held}
         for later in _later(turns, place, of_place, changes, asked) if place in words else ():
-            shares_words = sum(later in own for own in of_place.values()) > 1
+            shared = sum(later in own for own in of_place.values())
+            is_on_hit = shared > 1 and shared * MOSTLY >= turns.rows["length"][later]
             is_answer = any(
                 each[later] > 0 and each[later] >= ANSWERS * each[place]
                 for each in (asked.own, asked.cosines)
             )
-            (before if shares_words or is_answer else after).append(later)
+            (before if is_on_hit or is_answer else after).append(later)
         order += [*before, place, *after]
     return list(dict.fromkeys(order))
 
