@@ -30,7 +30,7 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "exchange": (1571, 973, 9),
     "exporters": (10, 3, 4),
     "integrations": (645, 310, 3),
-    "memory": (3838, 2053, 14),
+    "memory": (3846, 2059, 14),
     "messages": (7755, 4201, 51),
     "models": (5075, 2853, 20),
     "secrets": (2613, 1325, 13),
@@ -38,7 +38,7 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "store": (9861, 5293, 46),
     "telemetry": (1276, 706, 9),
     "testing": (1097, 732, 7),
-    "text": (5385, 3153, 31),
+    "text": (5386, 3155, 31),
     "transcripts": (5942, 3184, 27),
     "tui": (2095, 1245, 17),
 }
@@ -49,7 +49,7 @@ ALLOWED: dict[str, str] = {
     "cli": "+80 lines: a plan before memory ages, and a person's deletion (102, 104)",
     "engine": "+329 lines: a chronology looks only at the rows that it may tell (decision 094)",
     "exchange": "+77 lines: zips, and exports that grew (decision 104)",
-    "memory": "+790 lines: originals out of reach (093); later words, evidence (101); ageing by "
+    "memory": "+798 lines: originals out of reach (093); later words, evidence (101); ageing by "
     "itself (102); times of questions (103); notes and facts (104)",
     "messages": "+132 lines: times as they are written (100); projections; an event of ageing",
     "session": "+125 lines: handles, and the names of 0.1 (decision 099)",

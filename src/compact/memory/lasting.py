@@ -45,7 +45,6 @@ NEAR_IN_MEANING = 0.38
 COMMON, COMMON_IN_FILE = 200, 1_000
 """A word that more messages of the scope have links nothing. A word that more messages of the file
 have is not looked up, since that takes long."""
-
 MOST_REQUESTS = 50
 """How many requests to forget something count, the newest ones."""
 
@@ -123,7 +122,7 @@ def _later(
     import numpy as np
 
     at = turns.rows["at"]
-    later = changes[(at[changes] > at[place]) | ((at[changes] == at[place]) & (changes > place))]
+    later = changes[_is_later(turns, changes, place)]
     if not len(later):
         return
     weights = np.zeros(len(turns))
@@ -145,11 +144,13 @@ def without_forgotten(index: TurnIndex, turns: TurnTable, places: list[int]) -> 
     """
     import numpy as np
 
-    requests = np.flatnonzero(_persons(turns, Trait.FORGET))[-MOST_REQUESTS:].tolist()
-    if not requests:
+    every = np.flatnonzero(_persons(turns, Trait.FORGET))
+    if not len(every):
         return places
+    newest = np.argsort(turns.rows["at"][every], kind="stable")[-MOST_REQUESTS:]
+    requests = every[newest].tolist()
     messages, _, _ = index.told([int(turns.keys[place]) for place in requests], ())
-    at, some = turns.rows["at"], np.array(places, int)
+    some = np.array(places, int)
     stays = np.ones(len(some), bool)
     for request in requests:
         message = messages.get(int(turns.keys[request]))
@@ -158,8 +159,8 @@ def without_forgotten(index: TurnIndex, turns: TurnTable, places: list[int]) -> 
         counts = np.zeros(len(turns), int)
         for keys in index.holding(words):
             counts[turns.places(keys)] += 1
-        is_before = (at[some] < at[request]) | ((at[some] == at[request]) & (some < request))
-        stays &= ~(is_before & (counts[some] >= min(2, max(1, len(words)))))
+        is_named = counts[some] >= min(2, max(1, len(words)))
+        stays &= ~is_named | _is_later(turns, some, request) | (some == request)
     return [place for place, is_kept in zip(places, stays, strict=True) if is_kept]
 
 
@@ -176,6 +177,13 @@ def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int
     scores = asked.own[standing] + BREVITY / (1 + turns.rows["length"][standing] / BRIEF)
     seated = standing[np.argsort(-scores, kind="stable")][:SEATS].tolist()
     return list(dict.fromkeys([*places[:SEAT], *seated, *places[SEAT:]]))
+
+
+def _is_later(turns: TurnTable, places: Keys, place: int) -> Mask:
+    """Tell for each of some places whether it was said after a place; at one time, by order."""
+    at = turns.rows["at"]
+    later: Mask = (at[places] > at[place]) | ((at[places] == at[place]) & (places > place))
+    return later
 
 
 def _persons(turns: TurnTable, sign: Trait) -> Mask:

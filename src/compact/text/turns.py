@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntFlag
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -83,6 +84,7 @@ _QUESTION, _OF_SELF, _TIME, _NUMBER, _NAME, _, _STANDING, _CHANGE, _FORGET = map
 """The stored traits as plain numbers, since adding members of `Trait` takes ten times as long."""
 
 
+@cache  # made when the first message is indexed: it takes longer than the rest of this module
 def _phrases(kind: str) -> dict[str, list[str]]:
     """Return the phrases of one kind in all languages, by their first piece."""
     found: dict[str, list[str]] = {}
@@ -100,9 +102,8 @@ _FORGET_THIS = regex(
     r"|(?:kannst|könntest) du (?P<that>[^.!?\n]{1,60}) vergessen\b",
     re.IGNORECASE,
 )
-
-
-_PHRASES = {_STANDING: _phrases("standing"), _CHANGE: _phrases("changes")}
+_PHRASES = {_STANDING: "standing", _CHANGE: "changes"}
+"""A user's trait → the kind of the words that show it."""
 
 
 class Noted(NamedTuple):
@@ -149,7 +150,7 @@ def _lasting(pieces: list[str]) -> int:
     held, padded = set(pieces), f" {' '.join(pieces)} "
     return sum(
         sign
-        for sign, phrases in _PHRASES.items()
+        for sign, phrases in ((sign, _phrases(kind)) for sign, kind in _PHRASES.items())
         if any(
             phrase in padded for first in held.intersection(phrases) for phrase in phrases[first]
         )
