@@ -84,7 +84,9 @@ class Partition:
 
 
 def turns(history: History) -> Iterator[range]:
-    """Yield the turns, newest first. All before the first user message is the oldest turn."""
+    """Yield the turns, newest first. Messages before the first user message belong to the oldest
+    turn.
+    """
     stop = len(history)
     for start in history.persons():
         yield range(start, stop)

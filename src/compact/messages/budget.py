@@ -138,7 +138,7 @@ def _share(tokens: float, share: float) -> int:
 
 
 def even_share(sizes: Sequence[int], excess: int) -> int:
-    """Return how much each size may keep at most, so that the total shrinks by `excess`."""
+    """Return the largest size to allow. Cutting larger ones to it shrinks the total by `excess`."""
     share = largest = max(sizes, default=0)
     left = sum(sizes) - excess
     for count, size in enumerate(sorted(sizes)):

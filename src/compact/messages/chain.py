@@ -36,7 +36,7 @@ def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _said(message: Message | Mapping[str, Any]) -> bytes:
-    """Return the message's content as bytes that are always the same."""
+    """Return the message's content as bytes that are equal for equal content."""
     if isinstance(message, Message):
         wire = None if message.edited else message.wire
         if wire is None:
@@ -53,7 +53,9 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _as_read(data: bytes) -> bytes:
-    """Return what the faster writer makes of these bytes, or the bytes if it refuses."""
+    """Write the JSON in these bytes again with orjson, for equal bytes. If orjson refuses, return
+    them.
+    """
     try:
         return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
     except TypeError:

@@ -1,4 +1,5 @@
-"""The kit's names of settings: other names, sections, and words that mean several values.
+"""Other names of settings: those of the compaction kit (docs/configuration.md), its sections, and
+words that set several values.
 
     policy: {trigger_pct: 0.8, keep_tool_io_pairs: 6}
     telemetry: {exporter: console}

@@ -36,7 +36,8 @@ class Parameters:
 
     billions: float
     source: Literal["profile", "name", "provider", "assumed"]
-    """Told by the model's entry or name, or assumed: large for a provider's model, else small."""
+    """From the model's entry or name, or assumed: `LARGE` for a provider's model, else
+    `ASSUMED`."""
 
 
 def billions_in(text: str) -> float | None:

@@ -12,7 +12,7 @@ from compact.errors import InvalidMessage
 TIMES = ("timestamp", "created_at", "createdAt", "create_time", "sent_at", "date", "time", "ts")
 """Fields of a message that may hold its time. The first one that can be read counts."""
 SURE = TIMES[:5]
-"""Fields that hold nothing else. The other names are also used for durations and the like."""
+"""Fields that hold only times. The other names are also used for durations and the like."""
 _ANY = frozenset(TIMES)
 FIRST_YEAR, LAST_YEAR = 1973, 2099
 """A message's own time lies within these years. Other numbers are durations or errors."""
@@ -64,7 +64,8 @@ def time_in(raw: Mapping[str, Any]) -> datetime | None:
 
 
 def check_time(raw: Mapping[str, Any], path: str) -> None:
-    """Refuse a message whose time is given and cannot be read. A zero or nothing is no time.
+    """Refuse a message whose time is given but cannot be read. Zero and empty values count as no
+    time.
 
     Raises:
         InvalidMessage: naming the field.

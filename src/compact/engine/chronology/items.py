@@ -41,10 +41,11 @@ user pasted; `aside`: what the user says inside tool results; `closing`: the ass
 before the user speaks; `said`: its other words; `earlier`: from an earlier checkpoint."""
 
 MUST = 60.0
-"""Extra weight of the sentences of the clearest demand that must stay."""
+"""Extra weight of the sentences that must stay, for the clearest demand."""
 POWER, PERSONS_POWER = 0.6, 1.0
-"""Exponent of a text's information in its worth: twice as much is not worth twice as much. It is
-for the user's words, all of which may have to be followed."""
+"""Exponents that turn a text's information into its worth. `POWER`: twice as much is not worth
+twice as much. `PERSONS_POWER`: it is for the user's words, each of which may have to be
+followed."""
 MUST_STAY = 0.4
 """A demand at least this clear (0 to 1) stays when other sentences are cut."""
 PERSONS: frozenset[Kind] = frozenset(("host", "request", "aside"))
@@ -81,7 +82,7 @@ class Spoken(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """What a text takes in a chronology."""
+    """The room that a text needs in a chronology."""
 
     text: Cuttable
     sizes: tuple[int, int, float, float, float]
@@ -111,17 +112,17 @@ class Item:
     info: float = 0.0
     """An estimate of the information: distinct words, names and numbers."""
     worth: float = 0.0
-    """How much the information counts."""
+    """The information to the power of `POWER` or `PERSONS_POWER`."""
     text_cut: Sized | None = field(default=None, repr=False, compare=False)
     """The text as it may be cut, with its sizes; set when its tokens are first counted."""
     probe: tuple[str, frozenset[str]] | None = field(default=None, repr=False, compare=False)
-    """By what the text is found in a prompt; set when it is first searched."""
+    """What to search for to find the text in a prompt (`visible.probed`); set on first use."""
     spoken: Spoken | None = field(default=None, repr=False, compare=False)
     """The text split into sentences; set on first use."""
     demands: float = 0.0
     """How clearly the user's strongest request is a demand, from 0 to 1."""
     before_ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Sentences that earlier had another value -> ids of the messages with that value."""
+    """Sentence that earlier had another value → ids of the messages with that value."""
 
 
 @dataclass(slots=True)
@@ -134,16 +135,16 @@ class Items:
     forgotten: int = 0
     """Items before this position were forgotten."""
     superseded: list[tuple[str, str]] = field(default_factory=list)
-    """Sentences that a later message has replaced, each with the rest of its message and the
-    replacing one. Whoever reads the list clears it."""
+    """Sentences that a later message replaced, each with the texts that remain: the rest of its
+    message, and the later one. The reader of the list clears it."""
     _said: dict[str, Item] = field(default_factory=dict)
     """The user's items, by their text in lower case."""
     _stated: Restatements[Item] = field(default_factory=Restatements[Item])
 
     def person(self, text: str, message_id: str, position: int, pasted: str = "") -> Item | None:
         """Record a user's message. Pasted prose becomes an item of its own; pasted code and logs
-        are only mentioned. Text that repeats an earlier message is kept only here. What the
-        assistant said just before becomes its closing words.
+        are only mentioned. An earlier message with the same text is forgotten. What the assistant
+        said just before becomes its closing words.
         """
         last = self._close()
         if not (text + pasted).strip():

@@ -73,7 +73,6 @@ def root_of(notes: Notes) -> str:
 
 @lru_cache(maxsize=MOST_FOLDERS)
 def _folders_of(file: str) -> tuple[str, ...]:
-    """Return the folders of an absolute path; empty for other paths."""
     parts = file.split("/") if file.startswith("/") else []
     return tuple("/".join(parts[:depth]) for depth in range(3, len(parts)))
 
