@@ -56,7 +56,7 @@ _PERSONS = frozenset(("user", "human"))
 _OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
 """A tag whose name begins with one of these words holds another speaker's words."""
 _SOURCED = regex(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
-"""An attribute that names the source of a tag's text."""
+"""An attribute that says where a tag's text comes from."""
 _HTML = frozenset(
     (  # noqa: SIM905
         "a b i u s p q br hr em strong div span font center big small sub sup mark del ins kbd img "
@@ -97,7 +97,8 @@ _ROLE = regex(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython
 _BANNER = regex(
     r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
 )
-"""A line that opens a text up to an end line. After `begin`, the end line may be missing."""
+"""A line that opens a text which ends at an end line. After `begin`, the end line may be
+missing."""
 _END = regex(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
 _HEADING = regex(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = regex(r"\S")

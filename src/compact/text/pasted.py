@@ -37,7 +37,8 @@ _HANDED = frozenset(
         "übersetze lies sagt sagte schrieb schreibt traduis traduce 翻译 总结"
     ).split()
 )
-"""Words before a text by others: a request to work on it (`translate`), or its speaker (`says`)."""
+"""Words that announce a text by others: a request to work on it (`translate`), or its speaker
+(`says`)."""
 _WISHES = frozenset(
     (  # noqa: SIM905
         "rule requirement constraint instruction goal task plan step preference important remember "
@@ -53,7 +54,7 @@ _NAMES_IT = frozenset("here here's heres this these the my our a an from hier da
 _HEADS = frozenset(
     "subject sent cc author betreff gesendet asunto objet content-type user-agent".split()  # noqa: SIM905
 )
-"""Field names that only occur in the header of a mail, a commit or a server's answer."""
+"""Field names that occur only in the header of a mail, a commit or a server's answer."""
 
 _KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
 
