@@ -31,8 +31,7 @@ other tools are called. `MOST_NAMES`: the largest that a mode may set. Plain tal
 HEADING_TOKENS = 5
 """Most tokens of a section heading with its blank line."""
 REFERENCE_TOKENS, AFTER_TOKENS = 24, 32
-"""Tokens of the line that says what a checkpoint is (`REFERENCE_LINE`), and of the sentence after
-it."""
+"""Tokens of `REFERENCE_LINE`, and of the sentence that says what comes after a checkpoint."""
 TOLD_PART = 0.45
 """Share of the room that a model's story may take in any case."""
 WORTH_TELLING = 0.05

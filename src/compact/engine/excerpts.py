@@ -72,9 +72,7 @@ class Excerpts:
         return best
 
     def _untold(self, told: str) -> Iterator[Said]:
-        """Yield lines that the digest (`told`) lacks. Long speech is found anywhere in it, other
-        text only as a whole line.
-        """
+        """Yield lines that the digest (`told`) lacks. Only speech is also found inside lines."""
         lines = set(map(str.strip, told.splitlines()))
         for said in self._lines:
             text = said.text.strip()

@@ -179,7 +179,7 @@ def forms_of(history: History) -> Forms:
 
 
 def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -> ClosedMessages:
-    """Return messages of one group word for word, closed."""
+    """Return messages of one group word for word, with open calls answered."""
     plain = all(isinstance(m.content, str) for m in said)  # texts have no calls and results
     shown = said if plain else shorten.closed(said)
     if shown == said:

@@ -84,9 +84,7 @@ class Partition:
 
 
 def turns(history: History) -> Iterator[range]:
-    """Yield the turns, newest first. Messages before the first user message belong to the oldest
-    turn.
-    """
+    """Yield the turns, newest first. The oldest includes what is before the first user message."""
     stop = len(history)
     for start in history.persons():
         yield range(start, stop)

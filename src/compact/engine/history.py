@@ -1,9 +1,8 @@
 """A session history: an append-only list of messages that is read lazily.
 
 Dictionaries become `Message` values on demand. Tokens are counted once. One scan of the roles finds
-the messages that may never be pruned. So the cost of a plan depends on the messages that stay, not
-on the length of the history. `messages.boundaries` says where a cut is legal, `engine.groups` what
-a group is.
+the messages that may never be pruned. So the cost of a plan depends on the messages that stay.
+`messages.boundaries` says where a cut is legal, `engine.groups` what a group is.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ class History:
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []
         self._older: list[int] = []
-        """Positions of user messages from `_looked_from` on. `_newer` grows forwards, `_older`
-        backwards."""
+        """Positions of user messages from `_looked_from` on; `_older` holds those found going
+        back."""
         self._first: int | None = None
         self.fixed: list[int] = []
         """Positions that may never be pruned, ascending, because of their role or a pin or mark."""
@@ -182,9 +181,7 @@ class History:
         return known
 
     def link(self, length: int) -> str:
-        """Return a text that identifies the first `length` messages of a branch. Empty if there are
-        no branches.
-        """
+        """Return a text that identifies the first `length` messages, if there are branches."""
         return ""
 
     def redacted(self, position: int) -> Message:

@@ -50,8 +50,7 @@ LEAST_RESERVE, MOST_RESERVE = 2_000, 12_000
 """Fewest and most tokens reserved for the checkpoint of a single call, not counting the
 instructions in it. A larger reserve tells more of what is hidden and shows fewer messages."""
 LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
-"""Largest shares that the checkpoint of a single call takes of a small limit, and of a large
-one."""
+"""Largest share of a small limit, and of a large one, for the checkpoint of a single call."""
 SMALL_LIMIT = (3_000, 8_000)
 """Up to the first number of tokens a limit is small, from the second on it is large."""
 TALK_SHARE = 0.7

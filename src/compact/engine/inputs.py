@@ -43,7 +43,7 @@ class Budget:
 
     @property
     def fill(self) -> bool:
-        """Whether to use up the limit by clipping at the cut."""
+        """Whether spare room is filled by clipping. Not if the prompt will still grow (`hard`)."""
         return self.hard is None
 
 

@@ -59,8 +59,8 @@ older user messages are kept. A third of the limit is for the output, the rest f
 LAST_WORDS_SHARE = 0.5
 """A newest group without tool output stays word for word up to this share of the room."""
 COMPANION_SHARE = 0.1
-"""Tool results that are kept only because they belong to the floor's messages are masked above this
-share of the limit."""
+"""Tool results kept only because the floor's messages need them: above this share they are
+masked."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """How keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 WORDS_SHARES = (1 / 3, 1 / 2)
@@ -166,7 +166,7 @@ class Layout:
         )  # a gap message may have to follow
 
     def reach(self, piece: Piece) -> None:
-        """Let the tail begin with this piece."""
+        """Extend the tail, so that it begins with this piece."""
         self.tail.append(piece)
         self.tokens += piece.tokens
         self.cut = piece.start
@@ -221,12 +221,10 @@ class Ladder:
         words: int = 0,
         told: bool = False,
     ) -> Layout:
-        """Fill an empty layout and return it.
-
-        `reserve` returns how many of the tokens above the floor the checkpoints get. The newest
-        user messages come first, up to `words` tokens. With `told`, the checkpoint tells these
-        messages with their answers, and only the newest is kept. The limit may rise to `hard` for
-        them and for the newest group. A larger group is clipped.
+        """Fill an empty layout and return it. `reserve` returns how many of the tokens above the
+        floor the checkpoints get. The newest user messages come first, up to `words` tokens. With
+        `told`, the checkpoint tells them with their answers, and only the newest is kept. The limit
+        may rise to `hard` for them and for the newest group. A larger group is clipped.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
@@ -253,9 +251,7 @@ class Ladder:
         return layout
 
     def _words_first(self, layout: Layout, most: int) -> int:
-        """Return the tokens of half of the newest user messages, for which important ones leave
-        room.
-        """
+        """Return the tokens of half of the newest user messages: important ones come after them."""
         count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
         newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
         tokens = sum(map(self._history.tokens, newest))
@@ -272,9 +268,7 @@ class Ladder:
         return piece.tokens if piece.tokens <= most else 0
 
     def unseen(self, layout: Layout) -> int:
-        """Return the tokens to reserve for a newest group of calls that even a raised limit cannot
-        hold.
-        """
+        """Return the tokens for a newest group of calls if even a raised limit cannot hold it."""
         piece = next(self._pieces(layout), None)
         if piece is None or not piece.pairs or piece.tokens <= self._spare:
             return 0

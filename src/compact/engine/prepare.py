@@ -30,7 +30,7 @@ class Task:
 
     level: Level
     request: SummaryRequest | None
-    """None if a receipt is enough."""
+    """None means a receipt."""
     source_tokens: int | None
     """Tokens of the text to summarize. None if not all were counted."""
     sources: tuple[Checkpoint, ...] = ()

@@ -247,9 +247,7 @@ class Fold:
             self._push(message, self.recalled_tokens - before, None)
 
     def _came_late(self, message: Message, tokens: int, position: int) -> bool:
-        """If a nearby note answers these calls, replace it by their late results. Return whether
-        there was one.
-        """
+        """Replace a nearby note by the late results of its calls. Return whether there was one."""
         came = {result.call_id for result in message.tool_results if not message.text}
         for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
             note = self._messages[at]
@@ -375,9 +373,7 @@ def _placed(projection: Projection, history: History) -> Iterator[tuple[int | No
 def pieces_of(
     shown: Sequence[tuple[int | None, Message]], history: History
 ) -> tuple[Run | Shown | CheckpointRef, ...]:
-    """Return the pieces from which these messages can be built again. Position None: compact made
-    the message.
-    """
+    """Return the pieces to build these messages again. Compact's own have no position."""
     pieces: list[Run | Shown | CheckpointRef] = []
     for position, message in shown:
         last = pieces[-1] if pieces else None

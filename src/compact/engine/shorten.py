@@ -243,9 +243,7 @@ def clipped(
 
 
 def _clippable(part: Part, counter: TokenCounter) -> int:
-    """Return how many tokens clipping could free. Results count double, so that they are clipped
-    first.
-    """
+    """Return how many tokens clipping could free. Results count double, to be clipped first."""
     match part:
         case ToolResult():
             return 2 * counter.text(part.text)
@@ -311,7 +309,7 @@ def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
 
 
 def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
-    """Join a reply that continues after a result; results come after all of it."""
+    """Put the pieces of each reply together, and results after all of them."""
     out: list[Message] = []
     for message in messages:
         out.insert(_place_at_call(message, out) or place_in_reply(message, out), message)
@@ -401,9 +399,8 @@ def joined(answer: Message, results: Message) -> list[Message]:
 def _with_orphans_adopted(
     messages: Sequence[Message], called: Counter[str]
 ) -> tuple[list[Message], Counter[str]]:
-    """Turn results without a call into notes. Return the messages, and how many calls of each id
-    still wait. A note goes after neighbouring results, because providers allow nothing between
-    them.
+    """Turn results without a call into notes. Return the messages, and the calls that still wait. A
+    note goes after neighbouring results: providers allow nothing between them.
     """
     due = Counter(called)
     out: list[Message] = []

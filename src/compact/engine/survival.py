@@ -25,9 +25,7 @@ MOST_ENTITIES = 60
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Counts of entities, names, decisions and questions: all (`of`), and those in a digest
-    (`said`).
-    """
+    """How many entities, names, decisions and questions a digest says (`said`) of all (`of`)."""
 
     said: tuple[int, ...] = (0, 0, 0, 0)
     of: tuple[int, ...] = (0, 0, 0, 0)

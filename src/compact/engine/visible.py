@@ -81,9 +81,7 @@ class VisibleText:
         return not said or self._holds(said, _chunks_of(said))
 
     def tells(self, text: str) -> bool:
-        """Whether a part contains the start of the text's longest line. False for a very short
-        text.
-        """
+        """Whether a part contains the start of the text's longest line; false for short texts."""
         return self.shows(probed(text))
 
     def shows(self, probe: tuple[str, frozenset[str]]) -> bool:

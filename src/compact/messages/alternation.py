@@ -94,9 +94,7 @@ def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
 
 
 def sent_placed(placed: Placed) -> list[tuple[int | None, Message]]:
-    """Join the messages at the seams. A joined message gets the position of its last part that has
-    one.
-    """
+    """Join the messages at the seams. A joined message gets its last part's position."""
     return _sent(placed, seams_of(placed))
 
 

@@ -40,8 +40,7 @@ class Ask(BaseModel, frozen=True, defer_build=True):
     after a refusal only those whose window is known to be large enough. None means that a refusal
     goes back to the code that made the prompt."""
     waited: float = Field(default=0.0, ge=0)
-    """Seconds already spent waiting for the model's server. They count towards the answer's time
-    limit."""
+    """Seconds already spent waiting for the server. They count towards the time for the answer."""
 
 
 ASK = Ask.model_construct()  # without validation, so that import builds no schema

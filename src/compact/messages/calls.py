@@ -43,8 +43,8 @@ def known_options(given: Mapping[str, object], options: type) -> None:
 
 
 def named(name: str, value: object) -> str:
-    """Check the name of a session or scope, and return it. None is refused: as a scope it would
-    mean all.
+    """Check and return the name of a session or scope. None is refused: as a scope it would mean
+    all.
 
     Raises:
         InvalidArgument: the name is not a text, or is empty.

@@ -53,9 +53,7 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _as_read(data: bytes) -> bytes:
-    """Write the JSON in these bytes again with orjson, for equal bytes. If orjson refuses, return
-    them.
-    """
+    """Write this JSON again with orjson, so that equal values are equal bytes, if orjson can."""
     try:
         return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
     except TypeError:

@@ -1,5 +1,4 @@
-"""Other names of settings: those of the compaction kit (docs/configuration.md), its sections, and
-words that set several values.
+"""Settings under the names of the compaction kit (docs/configuration.md), and in its sections.
 
     policy: {trigger_pct: 0.8, keep_tool_io_pairs: 6}
     telemetry: {exporter: console}

@@ -36,8 +36,7 @@ class Parameters:
 
     billions: float
     source: Literal["profile", "name", "provider", "assumed"]
-    """From the model's entry or name, or assumed: `LARGE` for a provider's model, else
-    `ASSUMED`."""
+    """The model's entry or name; or assumed: `LARGE` for a provider's model, else `ASSUMED`."""
 
 
 def billions_in(text: str) -> float | None:

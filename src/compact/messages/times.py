@@ -64,8 +64,7 @@ def time_in(raw: Mapping[str, Any]) -> datetime | None:
 
 
 def check_time(raw: Mapping[str, Any], path: str) -> None:
-    """Refuse a message whose time is given but cannot be read. Zero and empty values count as no
-    time.
+    """Refuse a message whose time is given but cannot be read. Zero and empty values are no time.
 
     Raises:
         InvalidMessage: naming the field.

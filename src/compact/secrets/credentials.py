@@ -78,8 +78,7 @@ class Shape:
     lead: int = 0
     """How many characters before the hint the match begins."""
     behind: tuple[str, ...] = ()
-    """Commands that take the secret as an option. Only arguments may be between a command and
-    it."""
+    """Commands with the secret as an option. Between command and secret are only arguments."""
 
     def finder(self, hint: str) -> SecretFinder:
         """Build the finder for one hint. A secret that may not be part of a longer word needs at

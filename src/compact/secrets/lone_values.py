@@ -101,7 +101,6 @@ def _told(before: str) -> Sign:
 
 
 def _look(value: str) -> Sign:
-    """Weigh a value's look."""
     if value.startswith("0x") and "," in value:
         return Sign.STRONG
     if is_id(value):

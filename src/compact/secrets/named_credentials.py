@@ -139,8 +139,7 @@ _PHRASE = re.compile(
     r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){2,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
 )
-"""Words in quotes, or words up to the line's end, each with three letters or more and none of them
-`the`."""
+"""Words in quotes, or up to the line's end: each of three letters or more, and none is `the`."""
 _BETWEEN_WORDS = re.compile("[ -]")
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),

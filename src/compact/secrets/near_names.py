@@ -136,9 +136,7 @@ def _below(text: str, start: int, check: Check) -> Span | None:
 
 
 def _above(text: str, start: int) -> str:
-    """Return the word's line. If the line is underlined, add a colon, so that it counts as a
-    heading.
-    """
+    """Return the word's line, with a colon if it is underlined: both mark a heading."""
     above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
     return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
 

@@ -68,9 +68,7 @@ class Spots:
 
 
 def encoded(text: str) -> bytes:
-    """Encode a text as UTF-8 without changing its number of characters. `İ` becomes `I`, because
-    RE2 has no lower case of it.
-    """
+    """Encode a text as UTF-8, with equally many characters. RE2 has no lower case of `İ`."""
     return text.replace("\u0130", "I").encode(errors="replace")
 
 

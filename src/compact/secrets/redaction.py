@@ -137,9 +137,7 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
-    """Return the finders in two groups. Each is one scan: an automaton for all exceeds RE2's
-    memory.
-    """
+    """Return the finders in two groups, one scan each. One for all would exceed RE2's memory."""
     from compact.secrets import (
         credentials,
         labelled_lines,

@@ -14,8 +14,7 @@ _RANDOM_CHARACTERS = 8
 """Fewest different characters of a generated value, and fewest characters of a scrambled one."""
 _LEAST_CHANGES, _CHANGES = 4, 0.18
 """How often a generated value must change between small letters, capitals and digits: in total, and
-per character. With lower numbers, names in code count as keys; with higher ones, keys are
-missed."""
+per character. Lower numbers take names in code for keys, higher ones miss keys."""
 _UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
 """Fewest changes per character: in a value without small letters, in a value of letters only or one
 that may be a name in code, and in a possible path."""
@@ -85,11 +84,9 @@ _FOLLOWS = {
     uabcdefgilmnprst vaeio waehinors xceipt yinps zae
     """.split()  # noqa: SIM905 - a table to read
 }
-"""Letter → the letters that usually follow it. They do in 97% of the pairs in words, and in 40% of
-random pairs."""
+"""Letter → the letters that usually follow it: in 97% of the pairs in words, in 40% at random."""
 _UNUSUAL, _FEW_LETTERS = 3, 10
-"""A value with this many unusual pairs is not a word. A value with fewer letters than the second
-number needs one more pair."""
+"""How many unusual pairs show that a value is not a word; one more below this many letters."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _JOINED = re.compile(
     r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"

@@ -23,9 +23,8 @@ _LISTS = ("months", "weekdays", "seasons", "units", "days", "counts", "last", "t
 _LETTERS = ("M", "W", "S", "UUUJU", "R", "n", "L", "T", "A", "FE", "i", "o")
 _KINDS = dict(zip((*_LISTS, "ends", "within", "of"), _LETTERS, strict=True))
 """Lists in `languages.json` → the letters of their words. A word marked `?` there has other
-meanings too, and gets a small letter. Of the units, J is the year. Of the ends of a range, F is
-`since`, E is `until`. Letters for numbers: y is a year such as 2026, d may be a day, c is any
-other."""
+meanings too; its letter is small. `since` is F, `until` E, the unit `year` J. Numbers: y is a year
+such as 2026, d may be a day, c is any other."""
 _ITS_YEAR = "o?(?:[LT]J|J[LT])"
 _YEAR = f"o*(?:y|{_ITS_YEAR})"
 _PATTERNS = (
@@ -77,9 +76,8 @@ Time = tuple[Span, ...]
 
 
 def times_in(text: str, now: datetime) -> tuple[tuple[Time, ...], str, str]:
-    """Return three things: the times that a text names in its first 4,000 characters; the text
-    without words such as `yesterday`, whose meaning depends on the day; and the text without all
-    words for times.
+    """Return the times that a text names in its first 4,000 characters; the text without words such
+    as `yesterday`, whose day changes; and the text without any words for times.
 
     `yesterday` counts from `now`, and days are those of its zone.
     """
@@ -227,9 +225,7 @@ class _Calendar(NamedTuple):
                 yield from self._named(values, year)
 
     def _range(self, tokens: Sequence[_Token]) -> Iterator[Span]:
-        """Yield the time between two ends. If an end has no year, it is the one nearest to the
-        other end.
-        """
+        """Yield the time between two ends. An end without a year is the nearest to the other."""
         cut = next((at for at, token in enumerate(tokens) if token[2] in "Ee"), len(tokens))
         starts, stops = self._end(tokens[:cut]), self._end(tokens[cut:]) or [self._day(0)]
         day = next((token[3] for token in tokens[:cut] if token[2] == "d"), 0)
@@ -259,9 +255,7 @@ class _Calendar(NamedTuple):
             yield first if first.stop > self.now else second
 
     def _dated(self, year: int, month: int, long: int, day: int) -> Iterator[Span]:
-        """Yield a day or some months of a year. Without a year: of each of the last twenty, latest
-        first.
-        """
+        """Yield a day or some months of this year, or of each of the last twenty, latest first."""
         last, count = (year, 1 + (month + long > 12)) if year else (self.now.year, 20)
         years = range(last, last - count, -1)  # a year has two winters, one at each end
         for each in years if month in range(12) else ():

@@ -97,8 +97,7 @@ _ROLE = regex(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython
 _BANNER = regex(
     r"(?:(?P<begins>[^\w\s]{2,}[ \t]*begin[ \t_]+)|\[)(?P<name>[\w .-]{1,60})[^\w\s]+", re.I
 )
-"""A line that opens a text which ends at an end line. After `begin`, the end line may be
-missing."""
+"""A line that opens a text up to an end line. After `begin`, the end line may be missing."""
 _END = regex(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
 _HEADING = regex(r"^#{1,6} ", re.MULTILINE)
 _NO_SPACE = regex(r"\S")

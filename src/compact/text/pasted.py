@@ -37,8 +37,7 @@ _HANDED = frozenset(
         "übersetze lies sagt sagte schrieb schreibt traduis traduce 翻译 总结"
     ).split()
 )
-"""Words that announce a text by others: a request to work on it (`translate`), or its speaker
-(`says`)."""
+"""Words before a text by others: a request to work on it (`translate`), or its speaker (`says`)."""
 _WISHES = frozenset(
     (  # noqa: SIM905
         "rule requirement constraint instruction goal task plan step preference important remember "

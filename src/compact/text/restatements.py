@@ -32,8 +32,7 @@ LONGEST, FEW_WORDS, FAR = 300, 2, 5
 many content words, or one fewer if the later statement says that something changed. `FAR`: the verb
 is at most this many words before the value."""
 MOST_STATED, MOST_SAME = 2_000, 8
-"""`MOST_STATED`: how many frames are remembered, the newest ones. `MOST_SAME`: how many statements
-of each."""
+"""How many frames are remembered, the newest ones, and how many statements of each."""
 _WORDS: Mapping[str, frozenset[str]] = {
     kind: frozenset(words.split())
     for kind, words in json.loads(
@@ -121,9 +120,7 @@ class Restatements(Generic[T]):
         return gone
 
     def repeat(self, statement: Statement, owner: T) -> None:
-        """Add an assistant's answer that repeats the last value. A later value then replaces
-        both.
-        """
+        """Add an answer that repeats the last value. A later value then replaces both."""
         for frame, value in statement.frames.items():
             subject = frozenset({"i": "you", "you": "i"}.get(x, x) for x in frame.subject)
             said = self._stated.get(frame._replace(speaker=self._speaker, subject=subject))

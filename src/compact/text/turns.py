@@ -219,9 +219,7 @@ class TurnTable:
         return self.standing(keys)[1]
 
     def standing(self, keys: Keys) -> tuple[NDArray[np.bool_], Keys]:
-        """Return for each key whether the table has its message, and the places of the messages it
-        has.
-        """
+        """Return for each key whether its message is here, and the places of those that are."""
         import numpy as np
 
         firsts, lasts = self.runs()

@@ -54,18 +54,15 @@ NEARLY = 1 + 1e-9
 FADED = 480
 """From this age on (in messages), the added weight `NOW` is too small to matter."""
 DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
-"""`DEED_WHOLE`: a deed is told if it gets this share of its tokens. `MOST_LOOKS`: most look-ups in
-a line. `MOST_DEFINED`: most functions and types of a file."""
+"""A deed is told if it gets this share of its tokens; most look-ups in a line, names of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
 DEMANDED = 2.0
 """Extra weight of the clearest demand."""
 OUTSIDE_CODE = 16 / 6
-"""Factor for the user's requests if no files are worked on: other tool output holds nothing of the
-user's own."""
+"""Factor for the user's requests if no files are worked on: the rest is not the user's own."""
 CALLED_OUTSIDE = 100.0
-"""Factor for calls if no files are worked on. With it, each is told, however little room
-there is."""
+"""Factor for calls if no files are worked on: each is told, however little room there is."""
 SPEAKERS = {
     "request": "- User: ",
     "pasted": "  Pasted: ",
@@ -143,8 +140,7 @@ class Chronology:
     _cuts: dict[tuple[int, int, bool], tuple[str, int]] = field(
         default_factory=dict, init=False, repr=False
     )
-    """(index, room, whether the line before ends with its question) → an item's line and its
-    tokens."""
+    """(index, room, whether its question ends the line before) → an item's line and its tokens."""
 
     def told(self, room: int) -> str:
         """Return the chronology in at most `room` tokens. Empty if nothing fits."""
@@ -181,9 +177,7 @@ class Chronology:
         return low
 
     def _takes_more(self, number: float, target: float) -> bool:
-        """Whether the rows take more than the target. Costs are cached: each search tries the same
-        numbers first.
-        """
+        """Whether the rows take more than the target. Costs are cached for the next search."""
         total, is_complete = self._costs.get(number, (0.0, False))
         if total <= target and not is_complete:
             limit = 2 * target
@@ -209,9 +203,7 @@ class Chronology:
         return total
 
     def _find(self, number: float) -> bool:
-        """Find the next row for which this number is enough. Skip texts that the reader sees
-        elsewhere.
-        """
+        """Find the next row for which this number is enough; skip texts seen elsewhere."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= number * NEARLY:
             since, index = heappop(waiting)
@@ -253,7 +245,6 @@ class Chronology:
 
     @cached_property
     def _span(self) -> list[Item]:
-        """The items of the span."""
         rows, span = self.notes.items.rows, (self.first, self.last)
         first, last = (bisect_left(rows, x, key=lambda row: row.position) for x in span)
         before, after = rows[:first] if self.clipped else [], rows[last:]
@@ -267,16 +258,13 @@ class Chronology:
 
     @cached_property
     def _weights(self) -> list[float]:
-        """The weight of each text."""
         rows = range(len(self._span))
         last = next((i for i in reversed(rows) if self._is_new(i)), -1)
         return [self._weight(x, is_last=i == last) for i, x in enumerate(self._span)]
 
     @cached_property
     def _waiting(self) -> list[tuple[float, int]]:
-        """A heap of (smallest number with which a row is told, its index). A deed's index is
-        inverted.
-        """
+        """A heap of (smallest number with which a row is told, index). Deeds have `~index`."""
         rows, count = enumerate(zip(self._weights, self._span, strict=True)), self.counter
         found = [(sized(x, count).told_from / weight, i) for i, (weight, x) in rows if weight]
         found += [(since, ~i) for i, since in enumerate(self._deeds.told_from())]
@@ -290,7 +278,6 @@ class Chronology:
         return DeedLines(self.notes.work, self.counter, span, by, self._freshness)
 
     def _deeds_before(self, index: int) -> int:
-        """Return how many deeds come before a text."""
         return bisect_left(self._deeds.positions, self._span[index].position)
 
     @cached_property
@@ -300,9 +287,7 @@ class Chronology:
         return frozenset(i for i, x in rows if x.kind in ("request", "aside") and self._is_new(i))
 
     def _counts(self, kind: DeedKind) -> float:
-        """Return the weight of a kind of deed. Calls weigh more outside of code: they change what
-        users own.
-        """
+        """Return the weight of a kind of deed. Outside of code, calls change what users own."""
         by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
         return by * self.weights.of(kind)
 

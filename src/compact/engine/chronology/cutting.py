@@ -19,8 +19,7 @@ SHORT, STUB, WHOLE = 40, 18, 0.55
 MARK_TOKENS = 8
 """About how many tokens the mark takes."""
 HEAD_SHARE = 2 / 3
-"""Share of the room for the head, which says what a text is about. The tail says what it
-concludes."""
+"""Share of the room for the head: it says what a text is about. The tail says what it concludes."""
 LONGEST_FIRST = 40
 """A first sentence of up to this many tokens stays whole: it says what the rest is about."""
 ANNOUNCED = 200

@@ -43,9 +43,8 @@ before the user speaks; `said`: its other words; `earlier`: from an earlier chec
 MUST = 60.0
 """Extra weight of the sentences that must stay, for the clearest demand."""
 POWER, PERSONS_POWER = 0.6, 1.0
-"""Exponents that turn a text's information into its worth. `POWER`: twice as much is not worth
-twice as much. `PERSONS_POWER`: it is for the user's words, each of which may have to be
-followed."""
+"""A text's information to this power is its worth: twice as much is not worth twice as much. It is
+for the user's words (second number), each of which may have to be followed."""
 MUST_STAY = 0.4
 """A demand at least this clear (0 to 1) stays when other sentences are cut."""
 PERSONS: frozenset[Kind] = frozenset(("host", "request", "aside"))
@@ -65,7 +64,7 @@ PROSE = 0.2
 _TOLD = regex(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
 """The start of a chronology line that names its speaker."""
 _BEFORE = regex(r" ?\[before: ([^\]\n]{1,80})\]")
-"""Marks a sentence that earlier had another value, and names the messages with that value."""
+"""A mark after a sentence whose value changed. It names the messages with the earlier value."""
 _SUPERSEDED = regex(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
 _BULLET = regex(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
 _PART = regex(r"[.!?]\s+|\n|[。！？]")
@@ -122,7 +121,7 @@ class Item:
     demands: float = 0.0
     """How clearly the user's strongest request is a demand, from 0 to 1."""
     before_ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Sentence that earlier had another value → ids of the messages with that value."""
+    """Sentence whose value changed → ids of the messages with the earlier value."""
 
 
 @dataclass(slots=True)
@@ -273,7 +272,7 @@ def _weigh(item: Item) -> None:
 
 
 def marked(words: str, before_ids: Mapping[str, Sequence[str]]) -> str:
-    """Return the words with a mark after each sentence that earlier had another value."""
+    """Return the words with a mark after each sentence whose value changed."""
     for sentence, ids in before_ids.items():
         words = words.replace(sentence, f"{sentence} [before: {', '.join(ids)}]", 1)
     return words

@@ -15,7 +15,7 @@ from compact.messages.tokens import TokenCounter
 THRIFT = 0.5
 """A name's weight is divided by its tokens to this power: short names are worth more."""
 ROOT_SHARE = 0.7
-"""Least share of the absolute paths that the root contains."""
+"""The root contains at least this share of the absolute paths."""
 LEAST_NAME = 3
 """Fewest tokens of room for which a name is looked for."""
 MOST_FOLDERS = 1_000

@@ -15,8 +15,7 @@ from compact.messages.tokens import TokenCounter
 MOST_CHECKS, MOST_SINCE, MOST_FILES, MOST_OPEN = 4, 4, 14, 8
 """Most checks; files written since a check; files in another line; open tasks."""
 ASKED_TOKENS, POINTED = 60, 12
-"""`ASKED_TOKENS`: most tokens of the last request. `POINTED`: most of its words if the prompt shows
-it."""
+"""Most tokens of the last request; most of its words if the prompt shows it anyway."""
 
 
 def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator[str]:

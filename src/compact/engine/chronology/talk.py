@@ -31,9 +31,8 @@ SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
 MOST_JUDGED = 40
 """How many requests, the newest ones, decide whether this is a conversation between people."""
 RULES_SHARE, LEAST_RULES, CLEAR = 0.2, 160, 0.65
-"""`RULES_SHARE`: share of the room for the user's clear demands, which come first. `LEAST_RULES`:
-at least this many tokens, but at most half of the room. `CLEAR`: from here on (0 to 1) a demand is
-clear."""
+"""The user's clear demands come first, with this share of the room, or with this many tokens, up to
+half of the room. A demand is clear from the third number on (0 to 1)."""
 TALK_POWER = 0.2
 """Exponent that reduces the weights of kinds for sentences. Those weights are meant for deeds; a
 sentence competes only with other sentences."""
@@ -159,7 +158,6 @@ def _spoken(item: Item) -> Spoken:
 
 
 def _weighing(weights: KindWeights) -> Callable[[Said], float]:
-    """Return a function that weighs a sentence."""
     more = {
         k: math.pow(weights.more(k), TALK_POWER) for k in ("request", "wrote", *TOPICS.values())
     }

@@ -27,8 +27,7 @@ EDIT_KEYS = frozenset(
 )
 """Names of arguments whose text is written to a file."""
 MOST_KEPT, MOST_DEEDS = 200, 2_000
-"""`MOST_KEPT`: most files in each table, and most waiting calls. `MOST_DEEDS`: most deeds. The
-oldest are forgotten."""
+"""Most files in each table, and most waiting calls; most deeds. The oldest are forgotten."""
 _LOOKED_AT = 4_000
 """How many characters of an output are searched for messages from git."""
 _TRIED_CHARS = 500
@@ -75,7 +74,7 @@ _DEFINED = regex(
     re.MULTILINE,
 )
 _DOCUMENTS = (".md", ".rst", ".txt")
-"""Endings of files whose code is only an example."""
+"""Endings of documents. Code in them is only an example."""
 _TASK_ID = regex(r"#(\d+)")
 _LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
 """A task in a list: id, status and words, without what may follow in brackets."""
@@ -109,8 +108,7 @@ class Run(NamedTuple):
     parts: list[tuple[Kind, str, int, int]]
     """Kind, words, tokens, and position of the newest deed."""
     best: list[tuple[Kind, float]]
-    """Kind → the largest weight of a token, as a part of the kind's weight and without regard to
-    age."""
+    """Kind → the largest weight per token, as a share of the kind's weight. Age does not count."""
 
 
 class Check(NamedTuple):
@@ -168,9 +166,9 @@ class WorkLog:
     uncommitted: dict[str, int] = field(default_factory=dict)
     """Files written since the newest commit → position of the last write."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Written files -> how often, and position of the last write; the newest last."""
+    """Written file → how often, and position of the last write; the newest last."""
     read: dict[str, int] = field(default_factory=dict)
-    """Files that calls named -> position of the last such call; the newest last."""
+    """File that calls named → position of the last such call; the newest last."""
     stale: set[int] = field(default_factory=set)
     """Positions of outdated results: the file was read again or written since."""
     branch: str = ""
@@ -185,7 +183,7 @@ class WorkLog:
     """How many calls there were, and how many of them ran a command."""
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Files that were read -> the call's arguments, and position of the last result."""
+    """File that was read → the call's arguments, and position of the last result."""
     _facts: dict[str, None] = field(default_factory=dict)
     """Facts seen in data and calls, newest last. Facts not seen before are told first."""
 

@@ -17,8 +17,7 @@ from compact.text.outline import STORY, section_named
 SMALLEST = 32
 """A summary of up to this many tokens may be larger than its source."""
 LEAST_SPOKEN, LEAST_TOLD = 150, 60
-"""A language is recognized from this many characters of a speaker, and this many words of a
-summary."""
+"""Fewest characters of a speaker, and words of a summary, from which a language is recognized."""
 LONG_SENTENCE = 20
 """A line of more words than this is a sentence and needs an end."""
 _ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
@@ -168,9 +167,7 @@ def headings(source: SummarySource) -> RuleResult:
 
 
 def marks(source: SummarySource) -> RuleResult:
-    """Check for control tokens, unreadable characters, and content that a viewer would fetch or
-    run.
-    """
+    """Check for control tokens, unreadable characters, and content that is fetched or run."""
     if any(defused(text) != text for text in (source.story.text, source.plain)):
         return RuleResult(False, "a control token of a chat template")
     if _UNREADABLE.search(source.story.text):

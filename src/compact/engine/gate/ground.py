@@ -18,8 +18,7 @@ FEW_UNKNOWN, MOST_UNKNOWN = 2, 0.3
 """A summary is refused as made up if more than `FEW_UNKNOWN` of its names and amounts, and more
 than this share of them, are unknown to the source."""
 TOKENS_PER_DOUBLING, SAID_AT_ONCE = 8, 50
-"""A summary needs `TOKENS_PER_DOUBLING` tokens for each doubling of its source above
-`SAID_AT_ONCE`."""
+"""A summary needs this many tokens for each doubling of its source above `SAID_AT_ONCE` tokens."""
 LEAST_OF_CAP = 4
 """A summary never needs more than one part in this many of its cap."""
 LEAST_COVERED = 0.45

@@ -30,8 +30,7 @@ class Rule:
     name: str
     check: Callable[[SummarySource], RuleResult]
     wish: str = ""
-    """What to ask of the model if its summary broke this rule. Empty if asking again does not
-    help."""
+    """What to ask of a model that broke this rule. Empty if asking again does not help."""
     holds_for_persons: bool = False
     """Whether the rule also applies to a summary that the user wrote. Rules on truth and
     completeness apply only to a model's."""

@@ -48,7 +48,7 @@ _LOOKS_LIKE = str.maketrans(
     "АВЕКМНОРСТХУІЈЅаеорсхуіјѕһԁӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνι\u2223\u2758\u01c0",  # noqa: RUF001
     "ABEKMHOPCTXYIJSaeopcxyijshdlABEZHIKMNOPTYXopvi|||",
 )
-"""Letters of other scripts -> the Latin letters that look the same."""
+"""Letters of other scripts → the Latin letters that look the same."""
 _UNSEEN = frozenset(("Cf", "Mn", "Me"))
 """Categories of invisible or combining characters: joiners, directions, accents, variants."""
 _BLANKS = regex(r"[^\S\n]+")

@@ -27,7 +27,7 @@ _CHECKS: Mapping[str, str] = {
     **dict.fromkeys(("lint", "linter", "ruff", "clippy", "eslint"), "lint"),
     **dict.fromkeys(("mypy", "vet"), "types"),
 }
-"""Words for checks in commands and summaries -> the kind of check."""
+"""Words for checks in commands and summaries → the kind of check."""
 
 
 def checks(source: SummarySource) -> RuleResult:

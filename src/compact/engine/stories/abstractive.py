@@ -2,7 +2,7 @@
 
 The gate judges each summary first. If what it refuses can be improved (too long, cut off, too
 thin), the model is asked once more and told why. Accepted summaries are cached, so the same request
-is not sent twice. Errors of the model are raised; the caller falls back.
+is not sent twice. Errors of the model are raised; the caller then uses an extracted summary.
 """
 
 from __future__ import annotations

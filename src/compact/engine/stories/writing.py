@@ -31,9 +31,8 @@ TEMPERATURE = 0.2
 MARGIN = 0.10
 """Share of the window left free if tokens are only estimated."""
 ANSWER_SLACK, SCHEMA_SLACK, ANSWER_MORE = 1.25, 1.6, 16
-"""`ANSWER_SLACK`, `SCHEMA_SLACK`: tokens of the answer per token of the cap, as text and as JSON.
-`ANSWER_MORE`: added to that. The slack is needed because another tokenizer counts the cap. The gate
-enforces the cap."""
+"""Tokens of the answer per token of the cap, as text and as JSON; extra tokens. The slack is needed
+because another tokenizer counts the cap. The gate enforces the cap."""
 ANSWER_SHARE = 3
 """An answer takes at most one part in this many of the window."""
 RULES_SHARE = 10

@@ -151,9 +151,7 @@ class ChatCompletions(WireFormat):
 
 
 def _thoughts(raw: Raw) -> Iterator[Thinking]:
-    """Yield one reasoning part per field. Keep an empty text beside calls: a server may want it
-    back.
-    """
+    """Yield one reasoning part per field; with calls also an empty one: a server may want it."""
     for field in THOUGHTS:
         match raw.get(field):
             case str(text) if text or raw.get("tool_calls"):

@@ -180,9 +180,7 @@ class Responses(WireFormat):
         return [dict(p.raw) if p.raw else _written_part(p, message.role) for p in message.parts]
 
     def _items(self, part: Part, raw: Raw, message: Message) -> list[dict[str, Any]]:
-        """Write a part's item. If redaction left only its type (`message_redaction`), write a new
-        one.
-        """
+        """Write a part's item; write it anew if redaction left only its type."""
         if raw.keys() == {"type"} and isinstance(part, ToolCall | ToolResult):
             alone = message.model_copy(update={"content": (part,), "wire_format": None})
             return self.written(alone, {})

@@ -76,9 +76,7 @@ def _with_readable(body: Raw) -> Served:
 
 
 def served_item(raw: Raw) -> Served:
-    """Return an item of Responses that the server accepts. Null fields, which clients write, are
-    dropped.
-    """
+    """Return an item of Responses that the server accepts, without the nulls that clients write."""
     item = _set(raw)
     head = _ITEM_HEADS.get(item.get("type", "message"))
     if head and not str(item.get("id", head)).startswith(head):
