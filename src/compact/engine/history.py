@@ -36,7 +36,7 @@ FEW_MESSAGES = 1_000
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
 GAP = 256
-"""After this many new messages, the search for user messages starts again from the end."""
+"""After more new messages, user messages are searched from the end again, not in all of them."""
 
 
 class Forgetting(Protocol):
@@ -84,8 +84,7 @@ class History:
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []
         self._older: list[int] = []
-        """Positions of user messages from `_looked_from` on; `_older` holds those found going
-        back."""
+        """Positions of user messages: `_newer` of those appended, `_older` of those found going back."""
         self._first: int | None = None
         self.fixed: list[int] = []
         """Positions that may never be pruned, ascending, because of their role or a pin or mark."""

@@ -59,9 +59,9 @@ SESSION_SHARE, RECORD_SHARE, ALONE_SHARE = 0.4, 0.4, 0.6
 """Largest shares of the room above the floor: for a session's checkpoints; for the record in
 addition to them; for the record if there are no checkpoints."""
 MOST_PERSONS = 500
-"""How many user messages are searched for instructions."""
+"""How many user messages, the newest, are searched for instructions. This bounds the time."""
 LOT = 0.6
-"""One compression of a session covers about this share of the usable window."""
+"""Share of the usable window that one compression covers: about what a target of .40 leaves."""
 
 
 def identify(

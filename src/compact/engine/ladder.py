@@ -59,8 +59,7 @@ older user messages are kept. A third of the limit is for the output, the rest f
 LAST_WORDS_SHARE = 0.5
 """A newest group without tool output stays word for word up to this share of the room."""
 COMPANION_SHARE = 0.1
-"""Tool results kept only because the floor's messages need them: above this share they are
-masked."""
+"""Tool results kept only for a held message are masked above this share of the limit."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """How keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 WORDS_SHARES = (1 / 3, 1 / 2)
@@ -74,9 +73,9 @@ MARKED_SPARE = 0.3
 """Important messages may use this share of the possible raise. The rest keeps the prompt below the
 size at which a session is compressed again."""
 MOST_LOOKED_AT = 10_000
-"""How many of the last messages are searched for important ones."""
+"""How many of the last messages are searched for important ones. This bounds the time."""
 MOST_STEPS = 512
-"""How many groups are tried when spare room is filled."""
+"""How many groups are tried when spare room is filled. This bounds the time."""
 FILL_LEAST = 40
 """Fewest tokens of room that are worth a clip."""
 

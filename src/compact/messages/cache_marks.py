@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from compact.messages.given import type_of
 
 MOST = 4
-"""How many marks a request may carry."""
+"""How many marks Anthropic accepts in a request."""
 MARK: Mapping[str, Any] = {"type": "ephemeral"}
 
 _KEY = "cache_control"

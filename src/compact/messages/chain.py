@@ -21,7 +21,7 @@ from compact.messages.messages import META, Message
 START = b""
 """The hash before the first message."""
 SIZE = 16
-"""How many bytes a hash has."""
+"""How many bytes a hash has: enough that two never agree by chance."""
 _NOT_SAID = frozenset((*META, "id", "timestamp"))
 """Keys that compact adds to a dictionary, or that clients add and drop."""
 _NOTHING: tuple[object, ...] = (None, "", [], {})

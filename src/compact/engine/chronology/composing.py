@@ -73,7 +73,7 @@ SPEAKERS = {
 """Start of an item's line, by kind. All other kinds are the assistant's."""
 NO_LINE = "", 0
 MOST_RUNS = 2_000
-"""How many joined runs of deeds are kept. With more, all are forgotten."""
+"""How many joined runs of deeds are cached. With more, all are forgotten: memory is bounded."""
 
 
 _Row = tuple[float, float, int, int, float, float, float]

@@ -17,7 +17,7 @@ THRIFT = 0.5
 ROOT_SHARE = 0.7
 """The root contains at least this share of the absolute paths."""
 LEAST_NAME = 3
-"""Fewest tokens of room for which a name is looked for."""
+"""Fewest tokens of room for which a name is looked for: with its comma, none takes fewer."""
 MOST_FOLDERS = 1_000
 """For how many files the folders are cached: each compression asks for the same ones."""
 

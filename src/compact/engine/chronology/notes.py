@@ -23,14 +23,14 @@ from compact.text.said_within import verdict_of, words_within
 from compact.text.speakers import host_instructions, own_words_of, person_text, speaker_of
 
 MOST_READ = 1_000_000
-"""How many tokens of a long new history are read: the newest ones."""
+"""How many tokens of a long new history are read, the newest ones. This bounds the time."""
 TRIM_EVERY = 64
-"""The notes are trimmed each time after this many messages."""
+"""The notes are trimmed each time after this many messages: after each, it would take long."""
 MOST_ANCHORS = 2_500
 """Most names kept, those most likely to be needed. Forgotten names are never listed. More would
 take memory, and time to rank."""
 RANKED = 1_500
-"""Most names that are ranked."""
+"""Most names that are ranked. This bounds the time."""
 FEW_PASTED = 20
 """If the user pasted more words than this, the checkpoint mentions it."""
 PLAIN = 8

@@ -15,7 +15,7 @@ from compact.text.languages import NAMES, language_of
 from compact.text.outline import STORY, section_named
 
 SMALLEST = 32
-"""A summary of up to this many tokens may be larger than its source."""
+"""A summary of up to this many tokens may be larger than its source: it cannot be shorter."""
 LEAST_SPOKEN, LEAST_TOLD = 150, 60
 """Fewest characters of a speaker, and words of a summary, from which a language is recognized."""
 LONG_SENTENCE = 20

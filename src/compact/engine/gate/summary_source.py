@@ -28,7 +28,7 @@ from compact.text.speakers import speaker_of
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Chinese, Japanese and Korean characters; each counts as a word."""
 STEM = 5
-"""Two words that share this many first letters count as one."""
+"""Two words that share this many first letters count as one, so inflected forms match."""
 SHORTEST_WORD = 3
 """Fewest letters of a word that counts."""
 SAMPLE, SAMPLE_CHARS = 60, 400

@@ -52,7 +52,7 @@ class KnownFormats(Mapping[str, WireFormat]):
 
 FORMATS = KnownFormats()
 LOOKED_AT = 400
-"""How many messages at each end are inspected to recognize a format."""
+"""How many messages at each end are inspected to recognize a format. This bounds the time."""
 
 _BLOCKS = frozenset(
     ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction")
