@@ -23,7 +23,7 @@ PROSE = 120
 MARK_TOKENS = 7
 """About how many tokens the line above a message's lines takes, together with `…`."""
 ORDER: Sequence[Speaker] = ("person", "assistant", "observation", "tool")
-"""If no line tells anything new, the rest is filled by speaker, in this order."""
+"""If no line says anything new, the rest is filled by speaker, in this order."""
 FIRST_SHARE = 0.6
 """Questions and decisions take at most this share of the room."""
 FIRST_TRY, TRIES, SPARE = 0.85, 5, 0.02

@@ -84,7 +84,7 @@ class History:
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []
         self._older: list[int] = []
-        """Positions of user messages: `_newer` of those appended, `_older` of those found going back."""
+        """Positions of user messages: `_newer` of added ones, `_older` of ones found going back."""
         self._first: int | None = None
         self.fixed: list[int] = []
         """Positions that may never be pruned, ascending, because of their role or a pin or mark."""

@@ -214,7 +214,7 @@ def closing(text: str) -> int:
 
 
 def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
-    """Return a line after one `#` that is a comment: a sentence, or above code or a comment."""
+    """Return a `#` line that is a comment: a sentence, or a line above code or a comment."""
     found = _COMMENT.match(line)
     if found is None:
         return None

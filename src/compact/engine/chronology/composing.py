@@ -54,7 +54,7 @@ NEARLY = 1 + 1e-9
 FADED = 480
 """From this age on (in messages), the added weight `NOW` is too small to matter."""
 DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
-"""A deed is told if it gets this share of its tokens; most look-ups in a line, names of a file."""
+"""Share of its tokens that includes a deed; most look-ups in a line; most names of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
 DEMANDED = 2.0
@@ -62,7 +62,7 @@ DEMANDED = 2.0
 OUTSIDE_CODE = 16 / 6
 """Factor for the user's requests if no files are worked on: the rest is not the user's own."""
 CALLED_OUTSIDE = 100.0
-"""Factor for calls if no files are worked on: each is told, however little room there is."""
+"""Factor for calls if no files are worked on: each is included, however little room there is."""
 SPEAKERS = {
     "request": "- User: ",
     "pasted": "  Pasted: ",
@@ -77,8 +77,8 @@ MOST_RUNS = 2_000
 
 
 _Row = tuple[float, float, int, int, float, float, float]
-"""The smallest number with which the row is told; its weight; its tokens; its tokens that must
-stay, and their extra weight; the room from which on it stays whole; the least room."""
+"""A row: the smallest number that includes it; its weight; its tokens; its tokens that must stay,
+and their extra weight; the room from which on it stays whole; the least room."""
 
 
 class _Lines:
@@ -86,10 +86,10 @@ class _Lines:
 
     def __init__(self) -> None:
         self.items: list[int] = []
-        """Indices of the items that are told."""
+        """Indices of the items that are included."""
         self.said: list[str] = []
         self.did: list[str] = []
-        """The lines of deeds: one more than items. Empty where no deed is told."""
+        """The lines of deeds: one more than items. Empty where no deed is included."""
         self.tokens: list[int] = []
         """Tokens of each line with its line end: deeds and items in turn."""
 
@@ -125,14 +125,14 @@ class Chronology:
     seen: VisibleText = NOTHING
     """The text that the reader sees elsewhere. It is not repeated."""
     clipped: Collection[int] = ()
-    """Positions of shortened messages in the prompt. The chronology tells them as well."""
+    """Positions of shortened messages in the prompt. The chronology includes them."""
     weights: KindWeights = PLAIN
     level: Level = "detailed"
     """The level. Levels other than `detailed` do not favour newer texts."""
     _costs: dict[float, tuple[float, bool]] = field(default_factory=dict, init=False, repr=False)
     """Number that was tried → estimated tokens of all rows, and whether all were added up."""
     _found: list[_Row] = field(default_factory=list, init=False, repr=False)
-    """The rows found so far, ordered by the smallest number with which each is told."""
+    """The rows found so far, ordered by the smallest number that includes each."""
     _texts: list[tuple[float, int]] = field(default_factory=list, init=False, repr=False)
     """The items among them: that number, and the item's index."""
     _news: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
@@ -264,7 +264,7 @@ class Chronology:
 
     @cached_property
     def _waiting(self) -> list[tuple[float, int]]:
-        """A heap of (smallest number with which a row is told, index). Deeds have `~index`."""
+        """A heap of (smallest number that includes a row, index). Deeds have `~index`."""
         rows, count = enumerate(zip(self._weights, self._span, strict=True)), self.counter
         found = [(sized(x, count).told_from / weight, i) for i, (weight, x) in rows if weight]
         found += [(since, ~i) for i, since in enumerate(self._deeds.told_from())]
@@ -334,7 +334,7 @@ class Chronology:
         return lines
 
     def _shown(self, number: float) -> list[int]:
-        """Return the indices of the texts that are told, in order."""
+        """Return the indices of the included texts, in order."""
         while self._find(number):
             pass
         found = list[int]()
@@ -425,7 +425,7 @@ class DeedLines:
         self._lines: dict[str, int] = {}
 
     def told_from(self) -> list[float]:
-        """Return for each deed the smallest number with which it would be told alone."""
+        """Return for each deed the smallest number that would include it alone."""
         fresh = {at: self._fresh(at) for at in dict.fromkeys(self.positions)}
         per = {kind: DEED_WHOLE / by for kind, by in self._counts.items() if by}
         rows = zip(self._sized, self.rows, strict=True)

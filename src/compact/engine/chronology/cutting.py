@@ -116,7 +116,7 @@ class Cuttable:
 
 
 def stub_of(size: int) -> float:
-    """Return the least room (in tokens) in which a text of so many tokens is told."""
+    """Return the least room (in tokens) in which a text of this many tokens is included."""
     return WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
 
 

@@ -88,10 +88,10 @@ class Sized(NamedTuple):
     """Tokens, tokens that must stay, their extra weight, the room from which on the text stays
     whole, and the least room."""
     told_from: float
-    """The least room in which the text, or only what must stay of it, is told."""
+    """The least room in which the text, or only the part that must stay, is included."""
 
     def is_told(self, room: float) -> bool:
-        """Whether the text is told in this room."""
+        """Whether the text is included in this room."""
         _, least, must, _, stub = self.sizes
         return room >= stub or bool(least and room * must >= least)
 
@@ -130,7 +130,7 @@ class Items:
 
     rows: list[Item] = field(default_factory=list)
     tells_work: bool = False
-    """Whether an earlier checkpoint also tells what was done."""
+    """Whether an earlier checkpoint also says what was done."""
     forgotten: int = 0
     """Items before this position were forgotten."""
     superseded: list[tuple[str, str]] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Notes: what is recorded from a history, message by message.
 
 Reading continues where it ended. Limits bound the memory. `items` holds what was said, `work` what
-tools did, `ledger` the names. `chronology` decides which of it a checkpoint tells.
+tools did, `ledger` the names. `chronology` decides which notes a checkpoint includes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plain talk: the sentences that tell most for their tokens, in order and with their speakers."""
+"""Plain talk: the sentences that say most for their tokens, in order and with their speakers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
 
 class Talk:
-    """Selects the sentences that tell most, important messages first. Leaves out pasted text. Each
+    """Selects the sentences that say most, important messages first. Leaves out pasted text. Each
     sentence is weighed once for all sizes.
     """
 

@@ -185,7 +185,7 @@ class WorkLog:
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
     """File that was read → the call's arguments, and position of the last result."""
     _facts: dict[str, None] = field(default_factory=dict)
-    """Facts seen in data and calls, newest last. Facts not seen before are told first."""
+    """Facts seen in data and calls, newest last. Facts not seen before are reported first."""
 
     def call(self, call: ToolCall, position: int) -> tuple[str, ...]:
         """Record a call; return the files that it will write."""
@@ -248,7 +248,7 @@ class WorkLog:
             self.plan = self.plan[0], verdict
 
     def refused(self, call_id: str, position: int, *, said_why: bool) -> None:
-        """Record that the user refused a call. If they said why, their words are told instead."""
+        """Record that the user refused a call. If they said why, their words are shown instead."""
         if (asked := self._asked.pop(call_id, None)) and not said_why:
             self.deeds.append(Deed(position, "failed", _about(asked.call), "refused by the user"))
 

@@ -60,8 +60,9 @@ def loop(source: SummarySource) -> RuleResult:
 
 
 def told(source: SummarySource) -> RuleResult:
-    """Check that the summary tells what others said and did, and does not address the reader. A
-    sentence does if it says `you`, is not a quotation and, in English, has no past tense.
+    """Check that the summary says what others said and did, and does not address the reader. A
+    sentence addresses the reader if it says `you`, is no quotation and, in English, has no past
+    tense.
     """
     said = sentences(_QUOTED.sub(" ", source.story.text))
     code = language_of(source.story.text) or "en"
