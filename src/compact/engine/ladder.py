@@ -88,7 +88,7 @@ class Piece:
     """Messages of one group, in the form in which the prompt shows them."""
 
     positions: tuple[int, ...]
-    """Positions in the history. The other messages of the group are in another piece."""
+    """Positions of the messages. Other messages of the group may be in another piece."""
     start: int
     """Position of the group's first message."""
     shape: ClosedMessages

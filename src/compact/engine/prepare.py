@@ -42,7 +42,7 @@ class Task:
     unread: int = 0
     """How many of the messages were not read."""
     room: int = 0
-    """Tokens for the checkpoint without its heading, if it also holds the record."""
+    """Tokens for the text of a single call's checkpoint, without its heading."""
 
 
 MOST_OF_SOURCE = 0.25

@@ -85,8 +85,8 @@ class Sized(NamedTuple):
 
     text: Cuttable
     sizes: tuple[int, int, float, float, float]
-    """Tokens, tokens that must stay, their extra weight, the room from which on the text stays
-    whole, and the least room."""
+    """In this order: tokens; tokens that must stay; their extra weight; the room from which on the
+    text stays whole; the least room."""
     told_from: float
     """The least room in which the text, or only the part that must stay, is included."""
 

@@ -137,7 +137,9 @@ def _names_of(items: Sequence[Item]) -> dict[int, str]:
 
 
 def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
-    """Return an item's sentences. A short first sentence gets its question in front."""
+    """Return an item's sentences. If the first one is short, it begins with the question it
+    answers.
+    """
     spoken, asked = _spoken(item), item.before
     if not asked and before is not None and spoken.opening < SHORT_ANSWER:
         asked = _spoken(before).question
