@@ -110,7 +110,8 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     layout, history, budget = selection.layout, selection.history, selection.budget
     taken = layout.tokens + sum(c.token_count for c in checkpoints) + SLACK
     free = layout.limit - taken
-    raised = layout.limit - (budget.limit - budget.overhead_tokens)  # for a large group
+    # the limit may have been raised for a large group: the record must not use that room
+    raised = layout.limit - (budget.limit - budget.overhead_tokens)
     most = free if standing.by_record else standing.caps.record * MOST_RECORD
     room = max(selection.record, min(free - raised, most))
     if min(room, free) < LEAST_RECORD:

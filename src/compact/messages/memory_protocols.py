@@ -92,8 +92,8 @@ class DigestStore(Protocol):
         """
 
     def stored_texts(self, session_id: str, times: Times) -> tuple[int, int | None, bool]:
-        """Return the bytes of the active branch's messages without indexes, the latest plausible
-        time among them, and whether packing the old ones is worth it.
+        """Return three facts about the active branch's messages: their bytes without indexes, their
+        latest plausible time, and whether packing the old ones is worthwhile.
         """
 
 

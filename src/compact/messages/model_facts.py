@@ -36,7 +36,7 @@ class Parameters:
 
     billions: float
     source: Literal["profile", "name", "provider", "assumed"]
-    """The model's entry or name; or assumed: `LARGE` for a provider's model, else `ASSUMED`."""
+    """`profile`: the model's entry. Assumed are `LARGE` (`provider`) and `ASSUMED` (`assumed`)."""
 
 
 def billions_in(text: str) -> float | None:

@@ -17,7 +17,7 @@ _ANY = frozenset(TIMES)
 FIRST_YEAR, LAST_YEAR = 1973, 2099
 """A message's own time lies within these years. Other numbers are durations or errors."""
 _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
-"""From which number on it counts nanoseconds, microseconds, milliseconds and seconds since 1970."""
+"""(from this number on, units per second): nano-, micro-, milliseconds or seconds since 1970."""
 
 
 def time_of(value: object) -> datetime | None:

@@ -62,8 +62,8 @@ _PHONE_DIGITS = range(8, 16)
 
 
 def _weighed(digits: str, weights: tuple[int, ...]) -> int:
-    """Sum the digits times their weights, from the right. With the weights (1, 2), the digits of a
-    product are added (Luhn).
+    """Sum the digits times their weights, from the right. With the weights (1, 2), a product of two
+    digits counts as their sum (Luhn).
     """
     products = (int(x) * weights[place % len(weights)] for place, x in enumerate(reversed(digits)))
     return sum(x - 9 if weights == (1, 2) and x > 9 else x for x in products)

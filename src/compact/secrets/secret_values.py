@@ -220,7 +220,7 @@ def is_generated(value: str) -> bool:
 
 
 def is_issued(value: str) -> bool:
-    """Whether a value with a vendor's prefix was generated. A word or a counter was not."""
+    """Whether a value with a vendor's prefix was generated, unlike a word or a counter."""
     if len(set(value)) < _RANDOM_CHARACTERS or _COUNTED.search(value) or not is_filled(value):
         return False
     share = _CHANGES if _SMALL.search(value) else _UPPER_CHANGES

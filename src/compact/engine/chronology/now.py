@@ -13,7 +13,7 @@ from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
 
 MOST_CHECKS, MOST_SINCE, MOST_FILES, MOST_OPEN = 4, 4, 14, 8
-"""Most checks; files written since a check; files in another line; open tasks."""
+"""Most checks, files written since a check, files in the other lines, and open tasks."""
 ASKED_TOKENS, POINTED = 60, 12
 """Most tokens of the last request; most of its words if the prompt shows it anyway."""
 

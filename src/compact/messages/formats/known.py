@@ -59,7 +59,7 @@ _BLOCKS = frozenset(
 )
 _PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
 _ALSO: Mapping[str, str] = {"tool": "ollama", "developer": "responses"}
-"""Roles that mean chat completions → another format that has the role, too."""
+"""Role that is a sign of chat completions → another format that has the role, too."""
 
 
 def format_named(name: str) -> WireFormat:
