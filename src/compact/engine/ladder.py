@@ -257,8 +257,8 @@ class Ladder:
         return tokens if tokens <= most else 0
 
     def _last_words(self, layout: Layout, room: int) -> int:
-        """Return the newest group's tokens if it has no tool output and is small enough. Such a
-        group is not cut to make room for older messages.
+        """Return the newest group's tokens if it has no tool output and is small enough: it is not
+        cut to make room for older messages. 0 in a session that was compressed before.
         """
         piece = next(self._pieces(layout), None)
         if piece is None or piece.pairs or layout.since:

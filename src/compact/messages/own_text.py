@@ -27,8 +27,7 @@ _ENDS = regex(r"(?<=\S)(?=[\s<]|\Z)")
 MOST_AROUND = 8
 """How many headings are tried as texts that quote other headings. Each try reads the whole text."""
 _DIGITS = 15
-"""How many decimal digits a digest has (50 bits). Three make a token: all headings cost the
-same."""
+"""How many decimal digits a digest has (50 bits). Three make a token: all headings cost alike."""
 
 
 class OwnText:
