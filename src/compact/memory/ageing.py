@@ -246,7 +246,7 @@ class MemoryAgeing:
 
     @property
     def turn(self) -> Lease:
-        """The lease of a run in turn."""
+        """The lease for a run of `age_in_turn`."""
         return Lease(f"age {self.scope}", self._holder)
 
     def _renew(self, lease: Lease) -> None:
@@ -415,7 +415,7 @@ class Schedule(Generic[T]):
             return self._ran.wait_for(lambda: self.runs >= runs, seconds)
 
     def stop(self, seconds: float | None = None) -> bool:
-        """Stop after the current run. Wait at most `seconds` for it. Return whether it has ended."""
+        """Stop after the current run. Wait at most `seconds`. Return whether the run has ended."""
         self._stops.set()
         self._thread.join(seconds)
         return not self.is_running
