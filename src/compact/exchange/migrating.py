@@ -203,7 +203,7 @@ class _Migration:
     def _known_before(
         self, found: FoundConversation, read: SessionFile
     ) -> MigratedConversation | None:
-        """Return the outcome if the store has a part of it, or other messages of its file; or None."""
+        """Return the outcome if the store has it, in part or with another past; else None."""
         differs = None
         for session, how, is_own in self._compared(found, read):
             if how in ("same", "behind"):

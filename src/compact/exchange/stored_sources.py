@@ -1,6 +1,4 @@
-"""Which sessions of a store came from which files, and how a conversation in a file compares with a
-session.
-"""
+"""Which sessions of a store came from which files, and how files compare with sessions."""
 
 from __future__ import annotations
 

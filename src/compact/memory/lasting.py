@@ -165,9 +165,7 @@ def without_forgotten(index: TurnIndex, turns: TurnTable, places: list[int]) -> 
 
 
 def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int]:
-    """Insert the standing sentences that share most with the question at place `SEAT` of the
-    results.
-    """
+    """Insert the standing sentences that share most with the question, at place `SEAT`."""
     import numpy as np
 
     if len(places) <= SEAT:

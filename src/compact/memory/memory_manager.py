@@ -180,9 +180,7 @@ class MemoryManager:
         return self._scope
 
     def close(self) -> None:
-        """Stop the schedules, waiting a few seconds at most. Then close the file, if this object
-        opened it.
-        """
+        """Stop the schedules, in a few seconds. Close the file, if this object opened it."""
         while self._schedules:
             if not self._schedules.pop().stop(CLOSE_SECONDS):
                 for each in self._ageings:

@@ -139,9 +139,7 @@ def _much(count: float, typical: float) -> float:
 
 
 class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
-    """Decides which conversations keep every word. It is frozen: `update_retention_policy` returns
-    a new policy.
-    """
+    """Decides which conversations keep every word. Frozen: updating returns a new policy."""
 
     keep_score: float = Field(default=0.5, ge=0, le=1)
     """A conversation with at least this importance is kept whole for longer."""

@@ -160,9 +160,7 @@ class Archive:
 
 
 def said_by(projection: Projection) -> str:
-    """Return the texts that replace messages in a prompt: a projection's checkpoints and record, in
-    order.
-    """
+    """Return the texts that replace messages in a prompt: checkpoints and record, in order."""
     texts = {checkpoint.id: checkpoint.summary for checkpoint in projection.checkpoints}
     words: list[str] = []
     for piece in projection.pieces:
@@ -184,9 +182,7 @@ def _writing() -> WeakSet[Archive]:
 
     @atexit.register
     def finish() -> None:
-        """Wait before the interpreter ends. Ending a thread during a search would abort the
-        process.
-        """
+        """Wait before the interpreter ends. Ending a thread in a search would abort the process."""
         until = time.monotonic() + LONGEST_CLOSE
         for archive in list(archives):
             archive.close(until)

@@ -191,11 +191,9 @@ class ContextManager:
 
     def add_message(self, message: Given | None = None, /, **fields: object) -> Message:
         """Append a message to the history, store it, and return it with its id and time. Nothing is
-        compressed.
-
-        Pass a `Message`, a provider's dictionary, an object of a provider's client such as
-        `response.choices[0].message`, or the message's fields as keywords, including marks such as
-        `pinned=True`. Fields that only a provider knows must be inside a dictionary.
+        compressed. Pass a `Message`, a provider's dictionary, an object of a provider's client such
+        as `response.choices[0].message`, or the message's fields as keywords, including marks such
+        as `pinned=True`. Fields that only a provider knows must be inside a dictionary.
 
         A program that reopens a session may add its system prompt again: the same prompt is not
         stored twice. If the prompt differs, the model is shown the new one from then on, and the

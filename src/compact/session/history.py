@@ -323,9 +323,7 @@ class SessionHistory(History):
         return self._length
 
     def total(self) -> int:
-        """Return the tokens of all messages by the session's own tokenizer, as the store knows
-        them.
-        """
+        """Return the tokens of all messages by the session's own tokenizer, from the store."""
         return self._store.branch(self.branch_id).tokens
 
     def persons(self) -> Iterator[int]:

@@ -195,9 +195,7 @@ def _marked(message: Message) -> list[tuple[str, Marker]]:
 
 
 def _said(state: SessionState, message: Message, at: int) -> tuple[list[Marker], list[str]]:
-    """Return the markers of the message itself, and the lines that only repeat a tool's output,
-    with the reason.
-    """
+    """Return the message's own markers, and the lines that only repeat a tool's output."""
     lines, own, repeated = _marked(message), list[Marker](), list[str]()
     texts = list(_told_by_tools(state, at)) if lines else []
     for line, marker in lines:

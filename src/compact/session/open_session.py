@@ -32,9 +32,7 @@ CLOSING = 2.0
 
 
 class Models:
-    """The models of a session by key. A model is made at its first use, and kept while the session
-    is open.
-    """
+    """The models of a session by key. Each is made at its first use, and closed with it."""
 
     def __init__(
         self,

@@ -352,9 +352,7 @@ def _choosing(
     policy: CompactPolicy,
     emit: Emit,
 ) -> Callable[[wiring.Model | None, int], tuple[wiring.Writers, Summarizer]]:
-    """Return a function that finds what writes summaries, for a session's own model and its window
-    in tokens.
-    """
+    """Return a function that finds what writes summaries, for a model and its window."""
 
     def chosen(own: wiring.Model | None, size: int) -> tuple[wiring.Writers, Summarizer]:
         writers = _writers(options, own, setting)

@@ -45,9 +45,7 @@ class ReadingAhead:
 
     @contextmanager
     def finished(self) -> Iterator[None]:
-        """Wait for a running reading, and start none meanwhile, because notes may have only one
-        reader.
-        """
+        """Wait for a running reading, and start none meanwhile: notes have only one reader."""
         with self.beginning:
             self._compressing += 1
         try:
@@ -88,9 +86,7 @@ _READERS: WeakSet[ReadingAhead] = WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
-    """Stop readings before the interpreter ends. Ending a thread during a search would abort the
-    process.
-    """
+    """Stop readings before the interpreter ends: ending a thread then can abort the process."""
     for reader in list(_READERS):
         if not reader.beginning.is_inherited:
             reader.stop()

@@ -170,7 +170,7 @@ class SessionState:
             new = self.log.catch_up()
             if not new:
                 return
-            self.history.catch_up()  # the changes may be about messages that come first
+            self.history.catch_up()  # the changes may be about messages that were not read yet
             for change in new:
                 self._show(change)
             if not all(isinstance(change.what, GoalsTracked | TurnsRecalled) for change in new):

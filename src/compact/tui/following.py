@@ -1,6 +1,4 @@
-"""Follows the events of a session: progress and result of a compression, and notices. It does not
-draw.
-"""
+"""Follows a session's events: the progress and result of a compression, and notices."""
 
 from __future__ import annotations
 

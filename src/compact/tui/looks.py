@@ -41,9 +41,7 @@ def words_of(message: Message) -> str:
 
 
 def shown(message: Message) -> str:
-    """Return a message's text for the transcript: all of it for the user and the model, one line
-    for tools.
-    """
+    """Return a message's text for the transcript. Tool calls and results get one line."""
     if speaker_of(message) in NAMES and message.text.strip():
         return message.text
     return one_line(words_of(message), OF_TOOLS)

@@ -1,6 +1,4 @@
-"""The input, and the list of commands while a slash is typed. Enter sends; Ctrl+J begins a new
-line.
-"""
+"""The input, and the list of commands. Enter sends; Ctrl+J begins a new line."""
 
 from __future__ import annotations
 

@@ -60,9 +60,7 @@ _KINDS: Mapping[str, str] = {"llamacpp": LLAMA, "organization_owner": LM_STUDIO}
 
 
 class OpenAIServer(VendorServer):
-    """A server with one model. A key without an address means OpenAI itself, or the server in
-    `OPENAI_BASE_URL`.
-    """
+    """A server with one model. Without an address: OpenAI itself, or `OPENAI_BASE_URL`."""
 
     def __init__(
         self,

@@ -86,9 +86,7 @@ class Breaker:
         )
 
     def heard(self, proposal: Proposal) -> None:
-        """Record how the summarizer did. A summary that is only too long is neither a failure nor a
-        success.
-        """
+        """Record how the summarizer did. A summary that is only too long does not count."""
         if proposal.failed:
             self.failed(at_once=proposal.is_down)
         elif proposal.asked > proposal.replaced:

@@ -48,9 +48,7 @@ async def make_fit(
 
 
 async def tried(state: SessionState, view: View, rung: LadderRung, needed: int) -> Draft | None:
-    """Take a snapshot, and return the draft of a rung. None if the draft has more tokens than
-    `needed`.
-    """
+    """Take a snapshot, and return a rung's draft; None if it exceeds `needed` tokens."""
     limit = int(needed * ROLL_OVER_SHARE) if rung.rolls_over else needed
     snapshot = take_snapshot(state, view, purpose="emergency", note=rung.name)
     before, after = view.tokens_now, None

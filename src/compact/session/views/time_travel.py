@@ -93,8 +93,8 @@ class TimeTravel:
         step("redo", self._session.state, self._session.view)
 
     def moves(self) -> list[Move]:
-        """Return the open branch's compressions, undos, redos and restores for the present window,
-        oldest first.
+        """Return the compressions, undos, redos and restores of the open branch, oldest first: all
+        that changed what prompts for the window show.
         """
         session = self._session
         return list(session.state.moves(session.view.window.size, most=ALL_MOVES))[::-1]
@@ -118,9 +118,7 @@ def _check_length(state: SessionState, at: int) -> None:
 def take_snapshot(
     state: SessionState, view: View, *, purpose: Purpose = "recovery", note: str = ""
 ) -> Snapshot:
-    """Save the session's state. If there is an emergency snapshot of the same state, return that
-    one.
-    """
+    """Save the session's state. An emergency snapshot is not saved twice for one state."""
     projection = view.projection
     snapshot = Snapshot(
         session_id=state.id,

@@ -339,9 +339,7 @@ def _take_in(pool: Pool, old: Place) -> None:
 
 
 def fill(db: apsw.Connection, branch: int, rows: tuple[int, Sequence[Mapping[str, Any]]]) -> None:
-    """Insert rows without texts for the messages of a branch that a file holds. Rows that have a
-    text are kept.
-    """
+    """Insert rows without texts for a branch's messages in a file. Rows with a text are kept."""
     begun = first(db, "SELECT fork_tokens, fork_hash FROM branches WHERE key = ?", (branch,))
     assert begun is not None, "it has a row"
     fork, cells = rows

@@ -147,9 +147,7 @@ def _of_branch(db: apsw.Connection, row: Row) -> Iterator[str]:
 
 
 def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int, bytes] | None:
-    """Return the running total and chain hash at a branch's fork, from its ancestors; None if they
-    are lost.
-    """
+    """Return running total and chain hash at a branch's fork, from its ancestors, or None."""
     if fork == 0:
         return 0, chain.START
     try:

@@ -1,6 +1,4 @@
-"""Digests: one row for each session that ageing has shortened. Leases: they give a job to one
-process at a time.
-"""
+"""Digests: a row for each session that ageing shortened. Leases: who does a job now."""
 
 from __future__ import annotations
 

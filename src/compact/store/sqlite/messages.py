@@ -65,9 +65,7 @@ def append_after(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Ta
 
 
 def append_if_after(db: apsw.Connection, end: Tail, rows: Sequence[Row]) -> bool:
-    """Append rows if the branch still ends at `end`. Return whether it did. One statement checks
-    and inserts.
-    """
+    """Append rows if the branch still ends at `end`, in one statement. Return whether it did."""
     last = end.key << BITS | (end.position - 1), end.chain
     if not (went := query(db, _INSERT_AFTER, (*rows[0], *last))):
         return False
@@ -109,10 +107,9 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
 
 
 def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
-    """Return the rows of a stretch, in order, as `entry_of` reads them.
-
-    The query asks for as many rows as the stretch has positions. If a row is missing, a row after
-    the stretch comes back, or too few rows.
+    """Return the rows of a stretch, in order, as `entry_of` reads them. The query asks for as many
+    rows as the stretch has positions. If a row is missing, a row after the stretch comes back, or
+    too few.
 
     Raises:
         OriginalsMissing: the rows are missing until the session's archive is put back.

@@ -89,9 +89,7 @@ class SQLiteManager:
         self._discard()
 
     def _discard(self) -> None:
-        """Remove archive files that no session needs. A failure is ignored; a later call tries
-        again.
-        """
+        """Remove archive files that no session needs. After a failure a later call tries again."""
         with suppress(StoreFailed, OSError):
             forgetting.discard(self._pool)
 
