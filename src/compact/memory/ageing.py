@@ -232,8 +232,8 @@ class MemoryAgeing:
         return AgeingReport(rows=tuple(rows), archive=moved)
 
     def age_once_a_day(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
-        """Call `age_in_turn`, unless a lease says that a run was completed within the last day.
-        Then return an incomplete report. A run takes that lease only when it is complete.
+        """If a lease says that a run was completed within the last day, return an incomplete
+        report. Otherwise call `age_in_turn`. A run takes that lease only when it is complete.
         """
         day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
         # asks only: the lease expires at once

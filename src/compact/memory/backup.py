@@ -114,7 +114,7 @@ def _report(path: Path, manifest: Mapping[str, Any]) -> BackupReport:
 
 
 def _manifest(folder: Path, counts: BackupCounts) -> dict[str, Any]:
-    from importlib.metadata import version  # loaded by those who make a backup
+    from importlib.metadata import version  # imported only to make a backup
 
     files = {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sum(path)}

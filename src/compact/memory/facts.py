@@ -1,10 +1,10 @@
 """The lasting statements of a person, in their newest wording, with the wordings that they
 replaced.
 
-All sentences of notes (`MemoryManager.remember`) and of marked messages are lasting. Of a person's
-other words, rules (`text.instructions`) and sentences that give a value (`text.restatements`) are.
-`text.restatements` also decides which sentence a later one replaces. It knows only English. In
-doubt both are kept.
+All sentences of notes (`MemoryManager.remember`) and of marked messages are lasting. A person's
+other sentences are lasting if they are rules (`text.instructions`) or give a value
+(`text.restatements`). `text.restatements` also decides which sentence a later one replaces. It
+knows only English. In doubt both are kept.
 """
 
 from __future__ import annotations

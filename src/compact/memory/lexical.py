@@ -54,7 +54,7 @@ class Weights(NamedTuple):
     own: float = 1.0
     """Added for the user's own messages if the question has words such as `my` and `I`."""
     meaning: float = 8.0
-    """Multiplied by the cosine minus the cosine of the last message found."""
+    """This times (cosine − cosine of the last message found) is added for nearness in meaning."""
 
 
 WEIGHTS = Weights()

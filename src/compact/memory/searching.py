@@ -146,7 +146,7 @@ def _is_of_past(
     turns: TurnTable, question: Question, now: datetime, may: NDArray[np.bool_]
 ) -> bool:
     """Return whether the text asks about the conversation or the person at a past time that has
-    messages. `How is it going today?` does not: a time that is not over must be personal.
+    messages. About a time that is not over, only a personal question counts.
     """
     is_personal = question.is_own or question.names_speaker
     if not question.is_asked or (question.names and not is_personal):

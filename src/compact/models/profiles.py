@@ -266,7 +266,9 @@ class ModelBook:
         return sizing
 
     def parameters_of(self, model: str) -> Parameters:
-        """Return a model's size, from its entry or name; else 70 billion at a provider, or 7."""
+        """Return a model's number of parameters, from its entry or name. If it is unknown, 70
+        billion is assumed for a provider's model, and 7 billion for others.
+        """
         profile = self.profile_of(model)
         if profile and (known := billions_in(profile.parameters)) is not None:
             return Parameters(known, "profile")

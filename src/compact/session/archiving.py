@@ -182,7 +182,7 @@ def _writing() -> WeakSet[Archive]:
 
     @atexit.register
     def finish() -> None:
-        """Wait before the interpreter ends. Ending a thread in a search would abort the process."""
+        """Wait before the interpreter ends: a thread that is ended in native code can abort."""
         until = time.monotonic() + LONGEST_CLOSE
         for archive in list(archives):
             archive.close(until)

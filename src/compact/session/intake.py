@@ -88,7 +88,7 @@ def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Mess
 # --- goals ---------------------------------------------------------------------------------------
 
 SHARE = 1 / 8
-"""The share of the usable window that goals may take when a model adds to them."""
+"""The largest share of the usable window for goals, when a model adds to them."""
 MOST_BEHIND = 1_000
 """How many messages before a marker to search for markers that are not stored yet."""
 MOST_TOLD = 100
@@ -108,7 +108,7 @@ def track(state: SessionState, messages: Sequence[Message], at: int, window: Con
 
 
 def track_others(state: SessionState, window: ContextWindow) -> None:
-    """Apply what other writers said before the goals were set."""
+    """Apply the markers in messages of other writers that the setter of the goals had not seen."""
     with state.lock:
         state.catch_up()
         _progressed(state, (), len(state.history), window)

@@ -32,7 +32,7 @@ CLOSING = 2.0
 
 
 class Models:
-    """The models of a session by key. Each is made at its first use, and closed with it."""
+    """The models of an open session by key. Each is made at its first use, and kept."""
 
     def __init__(
         self,

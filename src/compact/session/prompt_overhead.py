@@ -40,7 +40,7 @@ def parts_beside(
     system: str | Sequence[Mapping[str, Any]] | None,
     tools: Sequence[Mapping[str, Any]] | None,
 ) -> dict[str, int]:
-    """Return the same by part: a system field, tool schemas, the priming of the reply.
+    """Return the same by part: a system field, tool schemas, and the tokens that begin the reply.
 
     Raises:
         InvalidArgument: one of the tools is not a tool schema.
@@ -57,7 +57,7 @@ def parts_beside(
 
 
 def _is_schema(tool: Mapping[str, Any]) -> bool:
-    """Return whether it describes a tool, as far as its parts are counted."""
+    """Return whether the parts of a tool schema that are counted are well-formed."""
     body = tool.get("function", tool)
     if not isinstance(body, Mapping):
         return False

@@ -86,7 +86,7 @@ _READERS: WeakSet[ReadingAhead] = WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
-    """Stop readings before the interpreter ends: ending a thread then can abort the process."""
+    """Stop readings before the interpreter ends: a thread ended in native code can abort."""
     for reader in list(_READERS):
         if not reader.beginning.is_inherited:
             reader.stop()

@@ -95,8 +95,8 @@ _working: WeakKeyDictionary[_Caller, threading.Thread] = WeakKeyDictionary()
 
 @atexit.register
 def _end_all() -> None:
-    """Give each thread five seconds to end before the interpreter does. Ending a thread during a
-    search would abort the process.
+    """Give each thread five seconds to end before the interpreter does. A thread that is ended in
+    native code can abort the process.
     """
     for caller, thread in list(_working.items()):
         caller.leave()
@@ -364,8 +364,8 @@ def _background_loop() -> AbstractEventLoop:
 
 @atexit.register
 def _end() -> None:
-    """Give work on the background loop five seconds to end before the interpreter does. Ending a
-    thread during a search would abort the process. Later callers get a new loop.
+    """Give work on the background loop five seconds to end before the interpreter does. A thread
+    that is ended in native code can abort the process. Later callers get a new loop.
     """
     _ending.set()
     with _locks.setdefault(os.getpid(), threading.Lock()):

@@ -146,7 +146,7 @@ class SessionState:
         self.revision += 1
 
     def asks(self, model: str) -> None:
-        """Show the history in the form in which this model is sent it."""
+        """Show the history in the form that may be sent to this model."""
         sent = self.setting.book.reasoning_sent_of(model)
         asked = is_of_other(model, self.wire.name), sent
         if asked != (self.history.asks_other, self.history.reasoning_sent):

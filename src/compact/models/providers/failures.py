@@ -119,7 +119,7 @@ _REFUSED: Mapping[str, str] = {
     "turns": "takes its messages in no order that compact knows: ask another model",
 }
 _STAYS = regex(r"Failed to parse (?:messages|tool call arguments)")
-"""llama.cpp's words, with status 500, for a request that it cannot read. It stays unreadable."""
+"""llama.cpp's words, with status 500, for a request that it cannot read. Do not ask again."""
 
 _SLOW = {"TimeoutException", "APITimeoutError", "TimeoutError"}
 _ADDRESS = {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError", "TooManyRedirects"}

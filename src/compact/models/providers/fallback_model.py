@@ -386,7 +386,7 @@ class Attempts:
             self.note(name, ContextOverflow(said, tokens=tokens))
 
     def note(self, name: str, error: CompactError | None) -> None:
-        """Record a model's failure. `error` is None if the model was not asked for lack of room."""
+        """Record a model's failure. None: it was not asked, because its window may be too small."""
         self._outcomes.append((name, error))
 
     @property

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 MOST_LOOKED_AT = 8
-"""Of this many newest moves, each one is considered."""
+"""This many of the newest moves are all considered."""
 
 
 def standing_in(
@@ -251,8 +251,8 @@ class View:
         self.projection = projection
 
     def _tokens_until(self, limit: int) -> int:
-        """Count the prompt with the messages that were not taken in yet, from the newest one back.
-        Stop when `limit` is passed.
+        """Return the prompt's tokens with all new messages, counted from the newest one back. Stop
+        when `limit` is passed.
         """
         history, total = self.counted.history, self._fold.tokens
         position = len(history)

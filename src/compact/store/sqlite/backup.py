@@ -212,7 +212,7 @@ def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> 
 
 
 def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
-    """Yield what the store has and a restored database lacks, apart from sessions."""
+    """Yield which data, other than sessions, differ from a restored database's."""
     own = f"SELECT count(*), max(key) FROM vectors WHERE message < 1 << {BITS}"
     scores = "SELECT key, importance_score FROM messages"
     with pool.read() as db:

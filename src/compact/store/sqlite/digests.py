@@ -1,4 +1,4 @@
-"""Digests: a row for each session that ageing shortened. Leases: who does a job now."""
+"""Digests: a row for each session that ageing shortened. Leases: which process does a job."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _TEXTS: tuple[tuple[type[apsw.Error], str], ...] = (
 
 
 def store_error(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
-    """Return the error to raise for one of `EXPECTED`. `waited` is how many seconds it took."""
+    """Return the error to raise for one of `EXPECTED`. `waited`: seconds spent waiting so far."""
     if isinstance(error, apsw.NotADBError):
         return StoreDamaged(
             f"{file} is no database at all (SQLite: {error}). Give the name of another file. If it "

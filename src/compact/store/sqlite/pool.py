@@ -70,7 +70,7 @@ class _Commits:
 
 
 class _Translating:
-    """Translates SQLite's errors. A class: a generator made appends a tenth slower."""
+    """Translates SQLite's errors. A class, because a generator makes appends a tenth slower."""
 
     __slots__ = ("_pool", "_since")
 

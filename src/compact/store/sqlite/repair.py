@@ -55,7 +55,7 @@ class RepairReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no message is missing or altered, or may be."""
+        """Whether surely no message is missing or altered."""
         return self.is_whole and all(branch.is_complete for branch in self.branches)
 
 

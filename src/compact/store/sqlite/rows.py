@@ -97,7 +97,7 @@ def compressed(value: str) -> str | bytes | None:
     """Like `text`, but compresses a text of `SHORT` characters or more."""
     if len(value) < SHORT:
         return text(value)
-    import zstandard  # loaded by those who write digests
+    import zstandard  # imported only when digests are used
 
     return zstandard.ZstdCompressor(level=9).compress(value.encode("utf-8", "surrogatepass"))
 

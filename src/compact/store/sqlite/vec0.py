@@ -82,8 +82,8 @@ def catch_up(db: apsw.Connection, of: Generation) -> None:
 
 
 def _is_current(db: apsw.Connection, key: int) -> bool:
-    """Return whether the copy has exactly the generation's rows. Keys are never reused, so it has
-    if the counts and the highest keys are equal.
+    """Return whether the copy has exactly the generation's rows. Keys are never reused, so equal
+    counts and highest keys mean equal rows.
     """
     if not _is_there(db, key):
         return False

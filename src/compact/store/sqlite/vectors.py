@@ -167,7 +167,7 @@ def leave(db: apsw.Connection, key: int) -> None:
 
 
 def sweep(db: apsw.Connection, most: int) -> None:
-    """Remove `most` rows of a retired generation, and the generation once it has no rows."""
+    """Remove up to `most` rows of a retired generation, then the generation itself."""
     row = first(db, "SELECT key FROM generations WHERE state = 'leaving' LIMIT 1")
     if row is None:
         return
