@@ -25,7 +25,7 @@ MARK = "migrated"
 PAGE = 1_000
 """How many messages to read at once."""
 READING = 1_000_000
-"""Microseconds. Messages without times get the time of reading, so theirs are this close."""
+"""How close together, in microseconds, times are that are all the time of reading."""
 Compared = Literal["same", "grown", "behind", "other"]
 
 

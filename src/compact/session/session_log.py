@@ -133,8 +133,8 @@ class SessionLog:
         return [number for _, (_, number) in ranked[:too_many]]
 
     def recalled(self, window: int, projection: str | None) -> dict[int, Change]:
-        """Return the entries of recall for a window's prompts that continue a projection, by the
-        position of the message that each one comes before.
+        """Return the recall entries for a window's prompts that continue a projection: position of
+        a message → the entry that is shown before it.
         """
         entries: dict[int, Change] = {}
         for change in self._recalled_for(window):
@@ -146,8 +146,8 @@ class SessionLog:
         return entries
 
     def recalled_no_more(self, window: int, projection: str | None) -> list[int]:
-        """Return the numbers of the window's entries of recall that this branch no longer shows:
-        those of other projections, and those left out since.
+        """Return the numbers of the window's recall entries that this branch no longer shows: those
+        of other projections, and those left out since.
         """
         own, shown = self.lineage[-1][0], self.recalled(window, projection).values()
         numbers = {change.number for change in shown}

@@ -231,7 +231,7 @@ class ServedModel(ABC):
 
     @abstractmethod
     def _wishes(self, ask: Ask) -> dict[str, Any]:
-        """Return the request's other fields, by the names of the API's wishes."""
+        """Return the request fields besides the prompt: name of a wish → value."""
 
     @abstractmethod
     def _answer_in_pieces(self) -> AnswerInPieces:

@@ -87,8 +87,8 @@ FLOOR_ALONE = (
 
 
 LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
-"""How many tokens to show of a message that was put aside: at least, and at most as a share of the
-usable window."""
+"""The least tokens to show of a message that was put aside, and the most, as a share of the usable
+window."""
 
 
 def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Wanted:

@@ -136,7 +136,7 @@ class View:
         """The store's version when its moves were last read."""
         self._calibration = counted.calibration
         self._warned_at = 0
-        """How many compressions the context had when less trust was last reported. It is reported
+        """The number of compressions at which a loss of trust was last reported. It is reported
         once, even if code wrote a whole context in between."""
         self._trigger = self.window.trigger
         """The tokens at which to compress: the window's trigger, or more if the floor leaves little
