@@ -200,7 +200,7 @@ def _forget(db: apsw.Connection, leaving: int, keys: Sequence[int]) -> None:
 
 
 def gaps(db: apsw.Connection, key: int, *, after: int = 0, most: int = -1) -> list[Gap]:
-    """Return the ranges of pending messages, for at most `most` branches with keys above `after`."""
+    """Return ranges of pending messages, for at most `most` branches with keys above `after`."""
     return [Gap(*row) for row in query(db, f"{_PENDING} LIMIT ?3", (key, after, most))]
 
 
