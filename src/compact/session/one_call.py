@@ -49,7 +49,7 @@ class Options(TypedDict, total=False):
     back. The default lasts for this process. Pass your own if other processes continue with the
     result, or if the same messages must always give the same bytes."""
     redactor: Redactor | None
-    """Finds secrets in addition to those that are always redacted. They are removed from what a
+    """Finds secrets in addition to those that are always redacted. Secrets are removed from what a
     summarizer is shown, and from summaries."""
     on_event: Callable[[Event], None] | None
     """Called with each event, in order."""
