@@ -159,7 +159,9 @@ class MemoryManager:
         self._archive_folder = archive_folder or self._settings.memory_archive
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(
-                "path", "memory needs a store with a search index: a file's name, or ':memory:'"
+                "path",
+                "memory needs a store with a search index: a file's name, or ':memory:'. A store "
+                "in PostgreSQL keeps sessions only, so far",
             )
         self._index = cast("SearchIndex", self._store)
         path = getattr(self._store, "path", ":memory:")

@@ -153,7 +153,7 @@ def opened(
     setting = replace(setting, summarizer=_writers(options, own, setting).first)
     for key in options.get("fallbacks") or ():
         wiring.chat_model(key)  # also refused before the store is opened
-    opened_store = wiring.session_store(store)
+    opened_store = wiring.session_store(store, options.get("scope", DEFAULT_SCOPE))
     owns = store is None or isinstance(store, str | Path)
     try:
         session = _session_in(opened_store, options, asked.name, counter, model)

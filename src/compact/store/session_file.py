@@ -319,7 +319,7 @@ def _made(
 BRANCHES = "branches"
 """The key that only a file of a whole session has."""
 _ENTRY_MARKS = range((FIXED | PERSON) + 1)
-Decoded = Callable[[object], Message]
+Decoded = Callable[[Any], Message]
 
 
 def _parts_of(whole: WholeSession) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def _parts_of(whole: WholeSession) -> dict[str, Any]:
         ],
         "changes": [change.model_dump(mode="json", exclude={"number"}) for change in whole.changes],
         "notes": dict(whole.notes or {}),
-        "projections": [_row_of_projection(each) for each in whole.projections],
+        "projections": [row_of_projection(each) for each in whole.projections],
         "moves": [move.model_dump(mode="json", exclude={"number"}) for move in whole.moves],
         "snapshots": [
             each.model_dump(mode="json", exclude={"session_id"}) for each in whole.snapshots
@@ -353,7 +353,8 @@ def _row_of(entry: Entry) -> dict[str, Any]:
     return {**encode_whole(entry.message), "tokens": entry.tokens, "marks": entry.marks}
 
 
-def _row_of_projection(projection: Projection) -> dict[str, Any]:
+def row_of_projection(projection: Projection) -> dict[str, Any]:
+    """A projection as JSON; of its checkpoints the ids and levels."""
     plain = projection.model_dump(mode="json", exclude={"pieces", "checkpoints"})
     levels = {each.id: each.level for each in projection.checkpoints}
     return {**plain, "checkpoints": levels, "pieces": list(map(encode_piece, projection.pieces))}
@@ -392,7 +393,7 @@ def _read_whole(
         changes=[Change.model_validate({**row, "number": 0}) for row in value["changes"]],
         notes={str(name): _note(note) for name, note in value["notes"].items()},
         checkpoints=checkpoints,
-        projections=[_projection(row, by_id, decoded) for row in value["projections"]],
+        projections=[projection_in(row, by_id, decoded) for row in value["projections"]],
         moves=[
             Move.model_validate({**row, "number": n}) for n, row in enumerate(value["moves"], 1)
         ],
@@ -459,9 +460,10 @@ def _note(value: object) -> Mapping[str, Any]:
     return value
 
 
-def _projection(
+def projection_in(
     row: Mapping[str, Any], checkpoints: Mapping[str, Checkpoint], decoded: Decoded
 ) -> Projection:
+    """The projection of a row of `row_of_projection`, with its checkpoints by id."""
     live = tuple(at_level(checkpoints[name], level) for name, level in row["checkpoints"].items())
     pieces = tuple(_piece(each, decoded) for each in row["pieces"])
     return Projection.model_validate({**row, "checkpoints": live, "pieces": pieces})
