@@ -371,6 +371,15 @@ def is_server(store: object) -> bool:
     return isinstance(store, str) and store.startswith(("postgresql://", "postgres://"))
 
 
+def shown_name(store: str) -> str:
+    """Return a store's name as it may be shown: an address without its password."""
+    if not is_server(store):
+        return store
+    from compact.store.postgres.schema import without_password
+
+    return without_password(store)
+
+
 def _on_server(address: str, scope: str | None) -> SessionStore:
     try:
         from compact.store.postgres.store import PostgresStore

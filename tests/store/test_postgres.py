@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from compact import CompactManager, ContextManager, MemoryManager, SQLiteManager
-from compact.errors import InvalidArgument, InvalidInput, NotFound, StoreFailed
+from compact.errors import InvalidArgument, InvalidInput, NotFound, StoreFailed, Superseded
+from compact.exchange.exporting import whole_session
 from compact.messages.formats.known import prompt_of
 from compact.store.postgres import connection
 from compact.store.postgres.store import PostgresStore
+from compact.store.session_file import packed
 from compact.testing import check_session_store
 from tests.killing import Nursery, forking
 from tests.store import postgres_writer
@@ -195,3 +197,21 @@ def test_what_cannot_be_is_refused_in_words(address: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("compact.store.postgres.schema.VERSION", 0)
     with pytest.raises(StoreFailed, match="of version 1, 0 is known: update compact"):
         PostgresStore(address).sessions()
+
+
+def test_a_whole_session_moves_from_sqlite_and_back(address: str) -> None:
+    with SQLiteManager() as file, closing(PostgresStore(address, scope="x")) as store:
+        conversation(file)
+        branch = file.fork("a", 9)
+        file.append(branch.id, [entry("another way")])
+        whole = whole_session(file, "a")
+        store.put_session(whole)
+        moved = whole_session(store, "a")
+        assert moved.parts == whole.parts
+        assert moved.projections == whole.projections
+        assert store.chain("a", 999) == file.chain("a", 999)
+        with pytest.raises(Superseded):
+            store.put_session(whole)
+    with SQLiteManager() as other:
+        other.put_session(moved)
+        assert packed(whole_session(other, "a")) == packed(whole)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -37,7 +35,7 @@ class Connections:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self.name = _without_password(address)
+        self.name = schema.without_password(address)
         """The address without its password, for errors."""
         self._lock = forks.Lock()
         self._made: ConnectionPool[Connection] | None = None
@@ -141,16 +139,6 @@ def _prepare(db: Connection) -> None:
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _without_password(address: str) -> str:
-    parts = urlsplit(address)
-    place = parts.netloc.rpartition("@")
-    user = place[0].partition(":")[0]
-    netloc = f"{user}@{place[2]}" if user else place[2]
-    return urlunsplit(
-        parts._replace(netloc=netloc, query=re.sub("password=[^&]*", "", parts.query))
-    )
 
 
 def decoded(column: Any) -> str:  # noqa: ANN401 - bytes of a column

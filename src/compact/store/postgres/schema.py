@@ -5,6 +5,9 @@ bytes, since PostgreSQL's `text` holds neither NUL nor half a surrogate pair. Ro
 of the log are inserted and deleted, never changed.
 """
 
+import re
+from urllib.parse import urlsplit, urlunsplit
+
 VERSION = 1
 NAME = "compact"
 """The PostgreSQL schema that holds the tables."""
@@ -73,3 +76,14 @@ CREATE TABLE {NAME}.log ( -- everything of a session that is no message
 );
 CREATE INDEX log_by_id ON {NAME}.log (scope, kind, id);
 """
+
+
+def without_password(address: str) -> str:
+    """Return a connection URI without its password, to show."""
+    parts = urlsplit(address)
+    place = parts.netloc.rpartition("@")
+    user = place[0].partition(":")[0]
+    netloc = f"{user}@{place[2]}" if user else place[2]
+    return urlunsplit(
+        parts._replace(netloc=netloc, query=re.sub("password=[^&]*", "", parts.query))
+    )

@@ -42,6 +42,7 @@ from compact.store.postgres.connection import (
     encoded,
 )
 from compact.store.session_file import projection_in, row_of_projection
+from compact.store.whole_session import OwnPart, WholeSession, since
 from compact.text.terms import index_words, looked_for, pieces_of, searchable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -125,25 +126,50 @@ class PostgresStore:
         except NotFound:
             if create is None:
                 raise
-        return self._created(create)
+        with self._server.transaction() as query:
+            self._insert(query, create)
+            return _session_in(query, create.scope, session_id)
 
-    def _created(self, session: Session) -> Session:
-        scope = session.scope
+    def _insert(self, query: Query, session: Session) -> bool:
+        """Insert a session with its first branch; whether the id was free.
+
+        Raises:
+            InvalidInput: its scope is another one than the store's, or the branch's id is taken.
+        """
+        scope, branch = session.scope, session.branch
         if self._scope not in (None, scope) or not codec.is_storable(scope):
             raise InvalidInput(f"a session of the scope {scope!r}, in a store of {self._scope!r}")
-        body = session.model_dump(mode="json", exclude={"branch", "updated_at"})
+        if self._scope is None and _has_branch(query, None, branch.id):
+            raise InvalidInput(f"there is a branch {branch.id!r} already")
+        sql = """
+            INSERT INTO compact.sessions (scope, id, branch, updated, body)
+            VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1
+        """
+        names = scope, encoded(session.id), encoded(branch.id)
+        row = (*names, codec.instant(session.updated_at), _body_of(session))
+        made = bool(query(sql, row))
+        if made and not _insert_branch(query, scope, branch, 0, _Tail(0, chain.START), 0):
+            raise InvalidInput(f"there is a branch {branch.id!r} already")
+        return made
+
+    def put_session(self, whole: WholeSession) -> Session:
+        """Store a new session with everything that belongs to it. Return it.
+
+        Raises:
+            Superseded: a session with that id exists.
+            InvalidInput: another session has a branch or projection with one of its ids.
+        """
+        session, scope = whole.session, whole.session.scope
         with self._server.transaction() as query:
-            if self._scope is None and _has_branch(query, None, session.branch.id):
-                raise InvalidInput(f"there is a branch {session.branch.id!r} already")
-            sql = """
-                INSERT INTO compact.sessions (scope, id, branch, updated, body)
-                VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1
-            """
-            names = scope, encoded(session.id), encoded(session.branch.id)
-            row = (*names, codec.instant(session.updated_at), codec.dump(body))
-            start = _Tail(0, chain.START)
-            if query(sql, row) and not _insert_branch(query, scope, session.branch, 0, start, 0):
-                raise InvalidInput(f"there is a branch {session.branch.id!r} already")
+            root = whole.parts[0].branch
+            if not self._insert(query, session.model_copy(update={"branch": root})):
+                raise Superseded(f"there is a session {session.id!r}")
+            for part in whole.parts:
+                if part.branch.parent is not None:
+                    _begin(query, scope, part.branch)
+                _fill(query, scope, part)
+            _activate(query, scope, session.id, session.branch.id)
+            _Log(query, scope, session.id).put(whole)
             return _session_in(query, scope, session.id)
 
     def sessions(self, *, scope: str | None = None) -> list[Session]:
@@ -162,9 +188,8 @@ class PostgresStore:
         with self._in_session(session_id) as (query, scope):
             known = _session_in(query, scope, session_id)
             changed = known.model_copy(update={"title": title, "metadata": metadata})
-            body = codec.dump(changed.model_dump(mode="json", exclude={"branch", "updated_at"}))
             sql = "UPDATE compact.sessions SET body = %s WHERE scope = %s AND id = %s"
-            query(sql, (body, scope, encoded(session_id)))
+            query(sql, (_body_of(changed), scope, encoded(session_id)))
             return _session_in(query, scope, session_id)
 
     def fork(self, branch_id: str, at: int) -> Branch:
@@ -337,8 +362,7 @@ class PostgresStore:
             if step.projection is not None:
                 log.keep(step.projection)
             move = step.move(log.next(), last[0].projection_id if last else None)
-            body = move.model_dump(mode="json", exclude={"number"})
-            log.add("move", move.number, str(move.number), body, frame=move.window)
+            log.add_move(move)
             if step.kind != "compress":
                 _activate(query, scope, step.session_id, step.branch_id)
             log.record(step.changes)
@@ -583,12 +607,35 @@ class _Log:
             rows = self.rows("checkpoint", "id = ANY(%s)", list(map(encoded, names)))
         return [Checkpoint.model_validate(value) for _, value in rows]
 
-    def record(self, changes: Sequence[Change]) -> None:
-        """Append changes with the next numbers."""
+    def put(self, whole: WholeSession) -> None:
+        """Store the log of a new session."""
+        numbers: list[int] = []
+        for change in whole.changes:
+            what = since(change.what, numbers)
+            numbers.append(self.record([change.model_copy(update={"what": what})]))
+        for name, value in (whole.notes or {}).items():
+            self.note(name, value)
+        for checkpoint in whole.checkpoints:
+            self.add("checkpoint", self.next(), checkpoint.id, checkpoint.model_dump(mode="json"))
+        for projection in whole.projections:
+            self.keep(projection)
+        for move in whole.moves:
+            self.add_move(move.model_copy(update={"number": self.next()}))
+        for snapshot in whole.snapshots:
+            self.add("snapshot", self.next(), snapshot.id, snapshot.model_dump(mode="json"))
+
+    def add_move(self, move: Move) -> None:
+        """Add a move."""
+        body = move.model_dump(mode="json", exclude={"number"})
+        self.add("move", move.number, str(move.number), body, frame=move.window)
+
+    def record(self, changes: Sequence[Change]) -> int:
+        """Append changes with the next numbers; returns the first."""
         first = self.next(len(changes)) if changes else 0
         for number, change in enumerate(changes, first):
             body = change.model_dump(mode="json", exclude={"number"})
             self.add("change", number, str(number), body)
+        return first
 
     def note(self, name: str, value: Mapping[str, Any] | None) -> None:
         """Set a note; None deletes it."""
@@ -642,6 +689,23 @@ def _branch_of(row: Sequence[Any]) -> Branch:
         tokens=tokens,
         created_at=datetime.fromisoformat(created),
     )
+
+
+def _body_of(session: Session) -> bytes:
+    return codec.dump(session.model_dump(mode="json", exclude={"branch", "updated_at"}))
+
+
+def _fill(query: Query, scope: str, part: OwnPart) -> None:
+    """Append the entries of a branch of a new session."""
+    start = _Tail(part.branch.fork, _hash_at(query, scope, part.branch.id))
+    if part.entries:
+        key = {"scope": scope, "branch": encoded(part.branch.id)}
+        query(_APPEND, {**_columns_of(part.entries, start), **key})
+
+
+def _hash_at(query: Query, scope: str, branch_id: str) -> bytes:
+    sql = "SELECT hash FROM compact.branches WHERE scope = %s AND id = %s"
+    return bytes(query(sql, (scope, encoded(branch_id)))[0][0])
 
 
 def _has_branch(query: Query, scope: str | None, name: str) -> bool:
