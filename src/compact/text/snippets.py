@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from compact.patterns import regex
@@ -41,17 +42,21 @@ class Sought:
             return 0, len(text)
         lower = text.lower()
         found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in self._words}
-        rarest = sorted((len(at), word) for word, at in found.items() if at)
+        rarest = sorted((places for places in found.values() if places), key=len)
         if not rarest:
             return 0, 2 * AROUND
-        tried = chain.from_iterable(found[word] for _, word in rarest)
 
         def worth(at: int) -> float:
-            shown = lower[max(0, at - AROUND) : at + 2 * AROUND]
-            return sum(1 / often for often, word in rarest if word in shown)
+            (start, stop), head = _part(lower, at), _heading(lower, at)
+            return sum(
+                (2 if _holds(places, *head) else 1) / len(places)
+                for places in rarest
+                if _holds(places, start, stop)
+            )
 
-        best = max(islice(tried, MOST_LOOKS // len(rarest)), key=worth)
-        return max(0, best - AROUND), min(len(text), best + 2 * AROUND)
+        tried = chain.from_iterable(rarest)
+        start, stop = _part(lower, max(islice(tried, MOST_LOOKS // len(rarest)), key=worth))
+        return start, min(len(text), stop)
 
     def highlights(self, text: str) -> tuple[tuple[int, int], ...]:
         """Return the offsets at which the question's words start and end in a text, in any form."""
@@ -70,6 +75,28 @@ def whole_sentences(text: str, start: int, stop: int) -> tuple[int, int]:
     first = min(begins, default=start) if start else start
     last = max(ends, default=stop) if stop < len(text) else stop
     return (first, last) if first < last else (start, stop)
+
+
+def _part(text: str, at: int) -> tuple[int, int]:
+    """Return the offsets of the part to show for a word at `at`. A word of a heading shows what
+    follows the heading: a review's "P2" stands there once, and its findings do not repeat it.
+    """
+    start, stop = _heading(text, at)
+    return (start, start + 3 * AROUND) if stop else (max(0, at - AROUND), at + 2 * AROUND)
+
+
+def _heading(text: str, at: int) -> tuple[int, int]:
+    """Return the offsets of the heading around `at`: a line of Markdown that begins with `#` or in
+    bold. Return zeros if there is none.
+    """
+    least = max(0, at - AROUND)
+    start, stop = text.rfind("\n", least, at) + 1 or least, text.find("\n", at, at + AROUND)
+    is_line = stop > 0 and text[start - 1 : start] in ("", "\n")
+    return (start, stop) if is_line and text.startswith(("#", "**"), start) else (0, 0)
+
+
+def _holds(places: Sequence[int], start: int, stop: int) -> bool:
+    return bisect_left(places, start) < bisect_left(places, stop)
 
 
 def _alike(word: str, other: str) -> bool:
