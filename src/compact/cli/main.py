@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "memory forget": "Delete a session, or all of a person, for good.",
     "memory backup": "Back up the whole store, while it is in use.",
     "memory restore-backup": "Restore a backup into a new file.",
+    "mcp": "Serve sessions, or a transcript, to an agent as MCP tools.",
     "migrate": "Import all conversations from files and folders.",
     "doctor": "Check what is installed, and whether it works.",
     "validate-config": "Check the settings, and show where each came from.",

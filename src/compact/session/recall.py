@@ -18,7 +18,16 @@ from compact.messages.messages import Message, Part, Text, ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter
 from compact.session.history import SessionHistory
 from compact.session.state import ALL_MOVES, SessionState
-from compact.text.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told, tools
+from compact.text.recalls import (
+    EXPAND,
+    PAGE,
+    RECALL,
+    TOLD_TOKENS,
+    Expansion,
+    Recalled,
+    told,
+    tools,
+)
 from compact.text.snippets import Sought
 from compact.text.terms import readable, searchable
 
@@ -27,8 +36,6 @@ if TYPE_CHECKING:
 
 DIGESTS_DIFFER = 8
 """By how many tokens two digests may differ."""
-TOLD_TOKENS = 1_500
-"""At most how many tokens a tool's answer has, if the caller sets no limit."""
 WHOLE_SHARE = 0.35
 """At most this share of an answer is one whole message. A longer message is shown as an excerpt."""
 HEADING = 64
@@ -50,7 +57,7 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
         raise InvalidArgument("limit", f"limit must be at least 0, got {limit}")
     results, sought = list[Recalled](), Sought(query)
     for position, score in _search(state, query, limit):
-        message = state.history[position]
+        message = _read(state, state.history, position)
         results.append(
             Recalled(
                 id=message.id,
@@ -62,6 +69,10 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
             )
         )
     return results
+
+
+def _read(state: SessionState, history: SessionHistory, position: int) -> Message:
+    return history.redacted(position) if state.masks_recalled else history[position]
 
 
 def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float]]:
@@ -103,16 +114,16 @@ def _page(
     taken: list[Message] = []
     tokens, clipped = 0, False
     if len(positions) == 1 and start:
-        return _part(history[positions[0]], max_tokens, start, state.counter)
+        return _part(_read(state, history, positions[0]), max_tokens, start, state.counter)
     for position in positions[start:]:
         size = history.said_tokens(position)
         if max_tokens is not None and tokens + size > max_tokens:
             clipped = not taken
             break
-        taken.append(history[position])
+        taken.append(_read(state, history, position))
         tokens += size
     if clipped and max_tokens is not None:
-        message = history[positions[start]]
+        message = _read(state, history, positions[start])
         if len(positions) == 1:
             return _part(message, max_tokens, start, state.counter)
         message = shorten.clipped(message, max_tokens, state.counter)
@@ -344,7 +355,7 @@ def _told_search(state: SessionState, query: str, room: int, seen: Collection[in
 
 def _whole_or(found: Recalled, state: SessionState, room: int) -> str:
     """Return the whole message if it has at most `WHOLE_SHARE` of the room, else the excerpt."""
-    whole = readable(state.history[found.position])
+    whole = readable(_read(state, state.history, found.position))
     return whole if state.counter.text(whole) <= room * WHOLE_SHARE else found.text
 
 
@@ -352,7 +363,7 @@ def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
     state.history.catch_up()
     history, positions = _behind(state, id)
     if len(positions) == 1:
-        message = history[positions[0]]
+        message = _read(state, history, positions[0])
         if start or state.counter.text(readable(message)) > room - HEADING:
             return _told_part(state, id, message, start, room)
     page = _page(state, history, positions, room, max(0, start))

@@ -87,6 +87,8 @@ class SessionState:
     """Recalls old turns automatically; None if that is off."""
     redactor: Redactor = NOTHING_ELSE
     """Finds secrets in addition to those that are always redacted."""
+    masks_recalled: bool = False
+    """Whether recalled messages are shown without their secrets, as to another program."""
     history: SessionHistory = field(init=False)
     own: OwnText = field(init=False)
     """Makes and recognizes compact's own text in the session."""

@@ -20,6 +20,8 @@ from compact.text.templates import template
 
 PAGE = 10
 """How many messages one page of search results holds."""
+TOLD_TOKENS = 1_500
+"""At most how many tokens a tool's answer has, if the caller sets no limit."""
 RECALL, EXPAND = "recall", "expand"
 """Names of the two tools."""
 

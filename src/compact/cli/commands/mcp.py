@@ -1,0 +1,125 @@
+"""`compactctl mcp`: sessions, or a transcript, as tools for programs that speak MCP."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from compact import wiring
+from compact.cli.errors import Stop, say
+from compact.cli.options import command, number_option, text_option
+from compact.cli.render import Report
+from compact.cli.settings import settings_of
+from compact.cli.stores import SessionCatalog, StoreOptions, opened
+from compact.config import CompactConfig
+from compact.errors import InvalidInput, InvalidTranscript
+from compact.exchange.exporting import without_secrets
+from compact.exchange.importing import as_new, put
+from compact.exchange.sources import SourceFile, conversations_in
+
+
+@command
+def mcp(
+    options: StoreOptions,
+    *,
+    transcript: Annotated[
+        str | None,
+        text_option("FILE", "Serve this file of Claude Code, Codex, … instead; it is only read."),
+    ] = None,
+    port: Annotated[
+        int | None, number_option("Serve HTTP at http://127.0.0.1:N/mcp, not stdin and stdout.")
+    ] = None,
+) -> Report:
+    """Serve sessions to an agent by MCP: recall, expand, search, timeline, checkpoints, pin, goals.
+
+    An agent's host starts this command and speaks to it on stdin and stdout. Over a transcript
+    there are no tools that write, and a file that grows is read again. HTTP is for programs of this
+    machine only. Needs the extra mcp.
+
+    Examples:
+      claude mcp add compact -- compactctl mcp --transcript ~/.claude/projects/P/SESSION.jsonl
+      compactctl mcp --store chat.db
+      compactctl mcp --store chat.db --port 8765
+    """
+    if find_spec("mcp") is None:
+        raise Stop(f"the command mcp needs the package mcp: {wiring.how_to_install('mcp')}")
+    if options.json:
+        raise Stop("--json: the protocol has its own form; leave it out")
+    sources = _stored(options) if transcript is None else _read(options, transcript)
+    with sources as catalog:
+        from compact.cli.mcp_server import SessionTools, server
+
+        made = server(SessionTools(catalog, is_transcript=transcript is not None))
+        if port is None:
+            made.run("stdio")
+        else:
+            say(f"serving MCP at http://127.0.0.1:{port}/mcp; Ctrl-C ends it")
+            made.run("streamable-http", host="127.0.0.1", port=port)
+    yield None
+
+
+@contextmanager
+def _stored(options: StoreOptions) -> Iterator[Callable[[], SessionCatalog]]:
+    with opened(options) as catalog:
+        yield lambda: catalog
+
+
+def _read(options: StoreOptions, name: str) -> nullcontext[Callable[[], SessionCatalog]]:
+    if options.store is not None:
+        raise Stop("--store and --transcript: give one of them")
+    file = TranscriptFile(Path(name), settings_of(options, summarizer="extractive"))
+    file.catalog()  # an unreadable file is refused before a host waits
+    return nullcontext(file.catalog)
+
+
+@dataclass
+class TranscriptFile:
+    """A transcript as a store in memory. The file is read again after it changed."""
+
+    path: Path
+    settings: CompactConfig
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int] | None = None
+        self._catalog: SessionCatalog | None = None
+
+    def catalog(self) -> SessionCatalog:
+        """Return the conversations that the file holds now.
+
+        Raises:
+            InvalidInput: the file holds no conversation that can be read.
+        """
+        with self._lock:
+            try:
+                found = os.stat(self.path)
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise InvalidInput(f"{self.path}: cannot be read: {why}") from None
+            now = found.st_mtime_ns, found.st_size
+            if self._catalog is None or now != self._seen:
+                self._catalog, self._seen = self._imported(), now
+            return self._catalog
+
+    def _imported(self) -> SessionCatalog:
+        store, odd = wiring.session_store(":memory:"), list[InvalidTranscript]()
+        for found in conversations_in(SourceFile(self.path, is_named=True)):
+            if isinstance(found.read, InvalidTranscript):
+                odd.append(found.read)
+                continue
+            read = found.read
+            if self.settings.redact:
+                read = without_secrets(read, self.settings.redactor())
+            known = {session.id for session in store.sessions()}
+            own = read.session.id
+            id = f"{own}-{found.number}" if own in known else own
+            put(store, as_new(read, store, self.settings, session_id=id))
+        if odd and not store.sessions():
+            raise odd[0]
+        return SessionCatalog(store, str(self.path), self.settings)
