@@ -42,9 +42,7 @@ LINE = 160
 
 SessionName = Annotated[
     str,
-    Field(
-        description="A session's id or a unique prefix. Leave it out if there is only one."
-    ),
+    Field(description="A session's id or a unique prefix. Leave it out if there is only one."),
 ]
 AnySession = Annotated[
     str, Field(description="Only this session: its id or a unique prefix. Leave it out for all.")
@@ -66,26 +64,26 @@ class SessionTools:
 
     def recall(
         self,
-        query: Annotated[str, Field(description="Words that the message has, such as a name.")],
+        query: str,
         session: SessionName = "",
         max_tokens: Room = TOLD_TOKENS,
     ) -> str:
-        """Find messages of one session by their words, the best first, also those that were
-        compacted away. Call it when you need the exact wording, value or result of something that
-        was said or done earlier. Long messages are shown in part: `expand` reads all of one.
+        """Find messages of one session by words that stand in them, the best first, also those that
+        were compacted away. Call it when you need the exact wording, value or result of something
+        said or done earlier. Long messages are shown in part: `expand` reads all of one.
         """
         return self._answer(session, "recall", {"query": query}, max_tokens)
 
     def expand(
         self,
-        id: Annotated[str, Field(description="A message's id or number, a call's id, or ck-….")],
+        id: str,
         session: SessionName = "",
-        start: Annotated[int, Field(ge=0, description="Where the last page said to go on.")] = 0,
+        start: Annotated[int, Field(ge=0)] = 0,
         max_tokens: Room = TOLD_TOKENS,
     ) -> str:
         """Read the original of a message, a tool call, or all messages behind a checkpoint, word
-        for word and page by page. Call it with an id or number that `recall`, `search`, `timeline`
-        or `checkpoints` shows.
+        for word. Call it with an id or a message's number that another tool shows. A page that is
+        not the last says with which `start` to go on.
         """
         with self._opened(session) as ctx:
             name = message_meant(ctx, id)
@@ -96,15 +94,15 @@ class SessionTools:
 
     def search(
         self,
-        query: Annotated[str, Field(description="A question or words; may name a time.")],
+        query: str,
         session: AnySession = "",
-        role: Annotated[Role | None, Field(description="Only messages of this role.")] = None,
+        role: Role | None = None,
         since: Day = None,
         until: Day = None,
         max_tokens: Room = TOLD_TOKENS,
     ) -> str:
-        """Search all sessions for an answer to a question, by words, meaning of dates, and who said
-        it. Call it when you do not know in which session, or when, something was said.
+        """Search all sessions for an answer to a question, which may name a time or a person. Call
+        it when you do not know in which session, or when, something was said.
         """
         catalog = self.catalog()
         result = memory_of(catalog).search(
@@ -167,12 +165,13 @@ class SessionTools:
 
     def pin(
         self,
-        message: Annotated[str, Field(description="The message's id, or its number.")],
+        message: str,
         session: SessionName = "",
-        keep: Annotated[bool, Field(description="False lets it be shortened again.")] = True,
+        keep: bool = True,
     ) -> str:
-        """Keep a message word for word in every later context of a session, whatever its age. Call
-        it for a rule or a specification of the user that must not be paraphrased.
+        """Keep a message (its id or number) word for word in every later context of its session.
+        Call it for a rule or a specification of the user that must not be paraphrased. With `keep`
+        false it may be shortened again.
         """
         with self._opened(session) as ctx:
             place = ctx.history.place_of(message_meant(ctx, message))
@@ -183,15 +182,14 @@ class SessionTools:
     def goals(
         self,
         session: SessionName = "",
-        add: Annotated[list[str] | None, Field(description="New goals, one sentence each.")] = None,
-        end: Annotated[list[str] | None, Field(description="Ids of goals to end.")] = None,
-        status: Annotated[
-            Literal["done", "dropped"], Field(description="How the goals in `end` ended.")
-        ] = "done",
+        add: list[str] | None = None,
+        end: list[str] | None = None,
+        status: Literal["done", "dropped"] = "done",
         max_tokens: Room = TOLD_TOKENS,
     ) -> str:
-        """List a session's goals, after adding and ending some. Active goals stand in every later
-        context. Call it when the user sets a goal, and when one is reached or given up.
+        """List a session's goals, after adding some (a sentence each) and ending some (by id, as
+        `done` or `dropped`). Active goals stand in every later context. Call it when the user sets
+        a goal, and when one is reached or given up.
         """
         with self._opened(session) as ctx:
             ids, where = [goal.id for goal in ctx.goals], f"session {ctx.id!r}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from compact.errors import InvalidInput, InvalidTranscript
 from compact.exchange.exporting import without_secrets
 from compact.exchange.importing import as_new, put
 from compact.exchange.sources import SourceFile, conversations_in
+from compact.messages.sessions import DEFAULT_SCOPE
 
 
 @command
@@ -67,14 +69,18 @@ def mcp(
 @contextmanager
 def _stored(options: StoreOptions) -> Iterator[Callable[[], SessionCatalog]]:
     with opened(options) as catalog:
-        yield lambda: catalog
+        own = replace(catalog, scope=catalog.scope or DEFAULT_SCOPE)  # errors list no other's
+        yield lambda: own
 
 
 def _read(options: StoreOptions, name: str) -> nullcontext[Callable[[], SessionCatalog]]:
     if options.store is not None:
         raise Stop("--store and --transcript: give one of them")
+    if not Path(name).is_file():
+        raise Stop(f"--transcript: there is no file {name}")
     file = TranscriptFile(Path(name), settings_of(options, summarizer="extractive"))
-    file.catalog()  # an unreadable file is refused before a host waits
+    # Large files take seconds. The host gets its answer first; a tool waits, or says what is wrong.
+    ThreadPoolExecutor(1).submit(file.catalog)
     return nullcontext(file.catalog)
 
 
