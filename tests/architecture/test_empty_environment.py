@@ -32,6 +32,7 @@ HINTS = {
     "chat": "import sys; from compact.cli.main import main; sys.stderr = sys.stdout; "
     "main(['chat'])",
     "agents": "from compact.integrations import openai_agents",
+    "mcp": "main(['mcp'])",
     "otlp": "CompactManager(CompactConfig(otlp_endpoint='http://[::1]:9')).preflight('s', [SAID])",
     "s3": "print(MemoryManager('chat.db', archive_folder='s3://b/x').archive(['s']).failed)",
 }

@@ -415,6 +415,20 @@ def test_a_transcript_that_grows_is_read_again(tmp_path):
     assert "cannot be read" in gone
 
 
+def test_of_a_folder_the_newest_transcript_is_served(tmp_path):
+    tools = over(tmp_path)
+    ((none, is_error),) = asked(tools, ("timeline", {}))
+    assert is_error
+    assert "without a transcript" in none
+    for age, word in ((50, "ferns"), (0, "berths")):
+        path = tmp_path / f"{word}.jsonl"
+        path.write_text(json.dumps({"role": "user", "content": f"Count the {word}."}) + "\n")
+        os.utime(path, (1e9 - age, 1e9 - age))
+    ((text, _),) = asked(tools, ("timeline", {}))
+    assert "berths" in text
+    assert "ferns" not in text
+
+
 def test_damaged_transcripts_are_read_as_far_as_they_go_or_refused_in_a_sentence(tmp_path):
     whole = (ROOT / "tests/fixtures/transcripts/claude_code.jsonl").read_bytes()
     cuts = [whole[: len(whole) * at // 12] for at in range(12)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,9 @@ def mcp(
     *,
     transcript: Annotated[
         str | None,
-        text_option("FILE", "Serve this file of Claude Code, Codex, … instead; it is only read."),
+        text_option(
+            "FILE", "Only read this file of Claude Code, Codex, …; of a folder, its newest."
+        ),
     ] = None,
     port: Annotated[
         int | None, number_option("Serve HTTP at http://127.0.0.1:N/mcp, not stdin and stdout.")
@@ -45,7 +46,7 @@ def mcp(
     machine only. Needs the extra mcp.
 
     Examples:
-      claude mcp add compact -- compactctl mcp --transcript ~/.claude/projects/P/SESSION.jsonl
+      claude mcp add compact -- compactctl mcp --transcript ~/.claude/projects/-home-me-harbour
       compactctl mcp --store chat.db
       compactctl mcp --store chat.db --port 8765
     """
@@ -76,8 +77,8 @@ def _stored(options: StoreOptions) -> Iterator[Callable[[], SessionCatalog]]:
 def _read(options: StoreOptions, name: str) -> nullcontext[Callable[[], SessionCatalog]]:
     if options.store is not None:
         raise Stop("--store and --transcript: give one of them")
-    if not Path(name).is_file():
-        raise Stop(f"--transcript: there is no file {name}")
+    if not Path(name).exists():
+        raise Stop(f"--transcript: there is no {name}")
     file = TranscriptFile(Path(name), settings_of(options, summarizer="extractive"))
     # Large files take seconds. The host gets its answer first; a tool waits, or says what is wrong.
     ThreadPoolExecutor(1).submit(file.catalog)
@@ -86,14 +87,16 @@ def _read(options: StoreOptions, name: str) -> nullcontext[Callable[[], SessionC
 
 @dataclass
 class TranscriptFile:
-    """A transcript as a store in memory. The file is read again after it changed."""
+    """A transcript as a store in memory, or the newest of a folder. The file is read again after it
+    changed.
+    """
 
     path: Path
     settings: CompactConfig
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[int, int, Path] | None = None
         self._catalog: SessionCatalog | None = None
 
     def catalog(self) -> SessionCatalog:
@@ -104,18 +107,21 @@ class TranscriptFile:
         """
         with self._lock:
             try:
-                found = os.stat(self.path)
+                files = self.path.glob("*.json*") if self.path.is_dir() else [self.path]
+                stats = [(each.stat(), each) for each in files]
             except OSError as error:
                 why = error.strerror or str(error)
                 raise InvalidInput(f"{self.path}: cannot be read: {why}") from None
-            now = found.st_mtime_ns, found.st_size
+            if not stats:
+                raise InvalidInput(f"{self.path}: a folder without a transcript (*.json, *.jsonl)")
+            now = max((found.st_mtime_ns, found.st_size, path) for found, path in stats)
             if self._catalog is None or now != self._seen:
-                self._catalog, self._seen = self._imported(), now
+                self._catalog, self._seen = self._imported(now[-1]), now
             return self._catalog
 
-    def _imported(self) -> SessionCatalog:
+    def _imported(self, path: Path) -> SessionCatalog:
         store, odd = wiring.session_store(":memory:"), list[InvalidTranscript]()
-        for found in conversations_in(SourceFile(self.path, is_named=True)):
+        for found in conversations_in(SourceFile(path, is_named=True)):
             if isinstance(found.read, InvalidTranscript):
                 odd.append(found.read)
                 continue
@@ -128,4 +134,4 @@ class TranscriptFile:
             put(store, as_new(read, store, self.settings, session_id=id))
         if odd and not store.sessions():
             raise odd[0]
-        return SessionCatalog(store, str(self.path), self.settings)
+        return SessionCatalog(store, str(path), self.settings)
