@@ -32,7 +32,7 @@ def mcp(
     transcript: Annotated[
         str | None,
         text_option(
-            "FILE", "Only read this file of Claude Code, Codex, …; of a folder, its newest."
+            "FILE", "Only read this file of Claude Code or others; of a folder, its newest."
         ),
     ] = None,
     port: Annotated[
