@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "dry-run": "Show what compact would do, and why.",
     "diff": "Show before and after, message by message.",
     "tokens": "Show where the tokens go.",
+    "replay": "Replay a conversation under policies: tokens, cache, cost, names.",
     "view": "Write a session as one HTML page with its compressions.",
     "chat": "Talk to a model in a conversation that never overflows.",
     "show": "Show a session: its context, history, checkpoints, goals.",
