@@ -40,7 +40,7 @@ Key = int | tuple[str, str]
 
 
 class Policy(NamedTuple):
-    """What a prompt holds: `all` messages, the `newest` that fit, or what `compact` makes of them."""
+    """What a prompt holds: `all` messages, the `newest` that fit, or what `compact` makes."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""The page of `compactctl replay`: the prompts of each policy as lines, in one file without a script."""
+"""The page of `compactctl replay`: a line for each policy, in one file without a script."""
 
 from __future__ import annotations
 
