@@ -46,9 +46,9 @@ def mcp(
     machine only. Needs the extra mcp.
 
     Examples:
-      claude mcp add compact -- compactctl mcp --transcript ~/.claude/projects/-home-me-harbour
-      compactctl mcp --store chat.db
+      compactctl mcp --transcript ~/.claude/projects/-home-me-harbour
       compactctl mcp --store chat.db --port 8765
+      claude mcp add compact -- compactctl mcp --transcript ~/.claude/projects/-home-me-harbour
     """
     if find_spec("mcp") is None:
         raise Stop(f"the command mcp needs the package mcp: {wiring.how_to_install('mcp')}")

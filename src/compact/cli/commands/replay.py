@@ -59,7 +59,7 @@ def replay(options: ReplayOptions) -> Report:
       compactctl replay session.jsonl
       compactctl replay session.jsonl --policy all --policy newest:8k --policy compact:8k
       compactctl replay session.jsonl --price 3,0.3,15 --html plot.html
-      compactctl replay session.jsonl --policy all --policy compact:8k --ask openai:m@http://[::1]/v1
+      compactctl replay session.jsonl --policy all --policy compact:8k --ask ollama:qwen3:8b
     """
     policies = [policy_named(each) for each in options.policy or DEFAULT]
     price = _price(options.price)
