@@ -29,6 +29,8 @@ SYSTEMS = {
     "macOS on Intel": "x86_64-apple-darwin",
     "Windows": "x86_64-pc-windows-msvc",
 }
+KNOWN = {("macOS on Intel", "3.14"): "bpe-openai has no wheel there; pip compiles it by Rust"}
+"""What is known to be missing, and why it is borne."""
 NOTHING_CHECKED = 77
 COMMANDS = (("--help",), ("--version",), ("demo",), ("demo", "--save", "sample.jsonl"))
 
@@ -66,8 +68,11 @@ def wheels() -> int:
         row = [resolved(tasks.ROOT / "pyproject.toml", python, system) for python in PYTHONS]
         cells = ["none" if isinstance(cell, str) else str(len(cell)) for cell in row]
         print(f"{system:20}" + "".join(f"{cell:>8}" for cell in cells))
-        without += [cell for cell in row if isinstance(cell, str)]
-    print(*without, sep="\n")
+        for python, cell in zip(PYTHONS, row, strict=True):
+            if isinstance(cell, str):
+                why = KNOWN.get((system, python))
+                without += [] if why else [system]
+                print(f"{system}, {python}: {why or cell}")
     return 1 if without else 0
 
 
@@ -86,7 +91,9 @@ def pythons(given: Sequence[str]) -> int:
     found = [path for name in PYTHONS if (path := shutil.which(f"python{name}"))]
     wrong = list[str]()
     with tempfile.TemporaryDirectory() as folder:
-        built = uv("build", "--quiet", "--out-dir", folder)
+        copy = Path(folder, "tree")  # building leaves things behind
+        subprocess.run(["git", "clone", "--quiet", str(tasks.ROOT), str(copy)], check=True)
+        built = uv("build", "--quiet", "--out-dir", folder, folder=copy)
         if built.returncode:
             print(f"skipped, nothing was checked: it cannot be built here\n{built.stderr}")
             return NOTHING_CHECKED
