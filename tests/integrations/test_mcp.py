@@ -28,7 +28,9 @@ from compact.store.sqlite.store import SQLiteManager
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = sorted((ROOT / "tests/fixtures/transcripts").iterdir())
 KEY = "sk-ant-api03-" + "Zq7Lm2Vx9Tb4Rk8Wd3Nc6Hy1Pf5Gs0Ju" * 2
-SECRET = f"export ANTHROPIC_API_KEY={KEY}"
+PASSWORD = "quiet-harbour-lantern"
+"""No secret by its form: it is known by the name before it alone."""
+SECRET = f"export ANTHROPIC_API_KEY={KEY}\nMAIL_PASSWORD={PASSWORD}"
 
 
 @pytest.fixture
@@ -314,7 +316,7 @@ def test_secrets_are_masked_in_every_answer_unless_the_setting_is_off(file):
         ("recall", {"session": "garden", "query": "ANTHROPIC_API_KEY"}),
         ("search", {"session": "garden", "query": "ANTHROPIC_API_KEY"}),
         ("expand", {"session": "garden", "id": "40"}),
-        ("expand", {"session": "garden", "id": "40", "start": 40}),  # in the middle of it
+        ("expand", {"session": "garden", "id": "40", "start": len(SECRET) - 15}),  # in it
         ("timeline", {"session": "garden"}),
         ("pin", {"session": "garden", "message": "40"}),
     )
@@ -322,6 +324,7 @@ def test_secrets_are_masked_in_every_answer_unless_the_setting_is_off(file):
         for text, is_error in asked(tools, *calls):
             assert not is_error
             assert KEY[20:32] not in text
+            assert PASSWORD[-12:] not in text
     with tools_of(file, redact=False) as tools:
         assert KEY in asked(tools, calls[0])[0][0]
 
