@@ -41,7 +41,9 @@ class Sought:
         if len(text) <= 3 * AROUND:
             return 0, len(text)
         lower = text.lower()
-        found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in self._words}
+        found = {
+            word: list(islice(_places(lower, word), MOST_PLACES)) for word in sorted(self._words)
+        }
         rarest = sorted((places for places in found.values() if places), key=len)
         if not rarest:
             return 0, 2 * AROUND
