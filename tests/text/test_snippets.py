@@ -37,7 +37,7 @@ def test_a_bold_line_is_a_heading_too():
 def test_a_sentence_with_the_words_is_shown_with_what_surrounds_it():
     text = f"{FINDINGS * 3}The lighthouse keeper counts gulls. {FINDINGS * 3}"
     start, stop = Sought("gulls of the keeper").span(text)
-    at = text.index("keeper")
+    at = text.index("gulls")
     assert (start, stop) == (at - AROUND, at + 2 * AROUND)
 
 
