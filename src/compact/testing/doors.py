@@ -35,10 +35,10 @@ WINDOW, TURNS = 4_096, 100
 HUGE = (19, 44, 69, 94)
 """Turns whose tool returns more than the whole window."""
 NEEDS = {
-    3: "Always write dates as 2031-05-17.",
+    3: "From now on always write dates as 2031-05-17.",
     17: "Never touch the file ledger-41.csv.",
-    31: "The harbour master's channel is 73.",
-    52: "Deploy only from the branch green-lantern.",
+    31: "Please remember that the harbour master listens on channel 73.",
+    52: "Always deploy from the branch green-lantern.",
 }
 """What a person says in a turn, and the last prompt must still say."""
 LEAST_STABLE, LEAST_BETWEEN = 0.85, 0.99
@@ -137,7 +137,7 @@ class Judge:
         self.prompts.append(prompt)
         self.turn_of.append(self.turn)
         if not is_new:
-            said = f"Turn {self.turn} is done: the beam holds, as measured. " * 3
+            said = f"Beam {self.turn} holds, as the register says. " * 3
             return {"role": "assistant", "content": said}
         calls = range(2 if self.turn % 10 == 5 else 1)
         return {"role": "assistant", "content": "", "tool_calls": [self._call(n) for n in calls]}
@@ -207,9 +207,9 @@ TOOL = Tool(
 )
 
 
-def said_in(turn: int, thread: str = "") -> str:
+def said_in(turn: int, thread: str) -> str:
     """Return what the person says in a turn."""
-    return f"Turn {turn}{thread}: is beam {turn} sound? {NEEDS.get(turn, '')}".strip()
+    return NEEDS.get(turn) or f"Please check beam {turn} of the {thread}."
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -225,18 +225,24 @@ class Run:
         how: How = "sync",
         manager: CompactManager | None = None,
         judge: Judge | None = None,
-        thread: str = "thread",
+        thread: str = "harbour",
     ) -> None:
         self.judge, self.how, self.thread = judge or Judge(), how, thread
         self.states: list[list[Any]] = []
         self.agent = door.agent(self.judge, [TOOL], manager, thread)
 
     def turns(self, first: int, stop: int) -> Run:
-        """Run these turns."""
+        """Run these turns. One whose prompt is refused ends there, and is counted."""
         for number in range(first, stop):
             self.judge.turn = number
-            self.agent.turn(said_in(number, f" of {self.thread}"), self.how)
-            self.states.append(json.loads(json.dumps(list(self.agent.state()))))
+            refusals = self.judge.refusals
+            try:
+                self.agent.turn(said_in(number, self.thread), self.how)
+            except Exception:
+                if self.judge.refusals == refusals:
+                    raise
+            if number % 10 == 9:
+                self.states.append(json.loads(json.dumps(list(self.agent.state()))))
         return self
 
     def stable(self, is_counted: Callable[[int], bool] = lambda _: True) -> float:
@@ -299,13 +305,13 @@ def state_is_the_hosts_own(suite: Suite) -> None:
     """The framework's messages are those of a run without us: as many, with the same words; those
     of a turn stay as they were, with ids and metadata.
     """
-    run, alone = suite.long[0], Run(suite.door, judge=Judge(window=None)).turns(0, TURNS)
+    run, alone = suite.long[0], Run(suite.door, judge=Judge(window=None)).turns(0, 30)
     for number, (before, after) in enumerate(pairwise(run.states), 1):
-        assert after[: len(before)] == before, f"turn {number} changed what was said before"
-    sizes = [len(states[-1]) for states in (run.states, alone.states)]
-    assert sizes[0] == sizes[1], f"{sizes[0]} messages with compact, {sizes[1]} without"
-    texts = [sorted(_texts(states[-1])) for states in (run.states, alone.states)]
-    assert texts[0] == texts[1], "compact's text is in the framework's messages, or theirs is gone"
+        assert after[: len(before)] == before, f"what was said before turn {10 * number} changed"
+    ours, theirs = run.states[2], alone.states[2]
+    assert len(ours) == len(theirs), f"{len(ours)} messages with compact, {len(theirs)} without"
+    for one, other in zip(ours, theirs, strict=True):
+        assert [*_words(one)] == [*_words(other)], f"{one} with compact, {other} without"
 
 
 def prefix_is_stable(suite: Suite) -> None:
@@ -319,7 +325,7 @@ def prefix_is_stable(suite: Suite) -> None:
 def needs_are_kept(suite: Suite) -> None:
     """What a person asked for long ago stands in the last prompt."""
     last = "\n".join(map(words_of, suite.long[0].judge.prompts[-1]))
-    missing = [need for need in NEEDS.values() if need not in last]
+    missing = [need for turn, need in NEEDS.items() if turn < TURNS and need not in last]
     assert not missing, f"the last prompt lacks {missing}"
 
 
@@ -343,10 +349,10 @@ def an_edit_is_taken(suite: Suite) -> None:
         if edit is None:
             pytest.skip("the door's agents have no edit()")
         run.judge.turn = 130
-        edit(27, "Turn 130: rather look at the gutter.")
+        edit(27, "Please look at the gutter, beam 130.")
         last = "\n".join(map(words_of, run.judge.prompts[-1]))
-        assert "rather look at the gutter" in last, "the new words are not sent"
-        assert "beam-28-0" not in last, "the old words are still sent"
+        assert "look at the gutter" in last, "the new words are not sent"
+        assert "beam 28" not in last, "the old words are still sent"
         assert not run.judge.faults, run.judge.faults[:3]
         assert not run.judge.refusals
 
@@ -362,7 +368,7 @@ def threads_are_apart(suite: Suite) -> None:
             failed.append(error)
 
     with manager_of() as manager:
-        runs = [Run(suite.door, manager=manager, thread=name) for name in ("harbour", "mountain")]
+        runs = [Run(suite.door, manager=manager, thread=name) for name in ("harbour", "castle")]
         threads = [threading.Thread(target=talk, args=(run,)) for run in runs]
         for thread in threads:
             thread.start()
@@ -371,7 +377,7 @@ def threads_are_apart(suite: Suite) -> None:
     assert not failed, failed[0]
     for run, other in (runs, runs[::-1]):
         words = "\n".join(words_of(m) for prompt in run.judge.prompts for m in prompt)
-        assert f"of {other.thread}" not in words, f"{run.thread} reads what {other.thread} said"
+        assert f"of the {other.thread}" not in words, f"{run.thread} reads what {other.thread} said"
         assert not run.judge.refusals
         assert not run.judge.faults
 
@@ -395,9 +401,9 @@ def the_store_may_be_away(suite: Suite) -> None:
     with manager_of(store=store) as manager:
         run = Run(suite.door, manager=manager).turns(0, 20)
         store.is_away = True
-        run.turns(20, 30)
+        run.turns(20, 25)
         store.is_away = False
-        run.turns(30, 40)
+        run.turns(25, 30)
     assert run.judge.refusals == 0, f"{run.judge.refusals} prompts did not fit"
     assert not run.judge.faults, run.judge.faults[:3]
 
@@ -437,22 +443,16 @@ PROMISES: tuple[Callable[[Suite], None], ...] = (
 )
 
 
-def _texts(state: Sequence[Any]) -> Iterator[str]:
-    """Yield the texts of a framework's messages, without ids, times and other numbers."""
-    for value in state:
-        found = [text for text in _strings(value) if "Turn " in text or "beam-" in text]
-        yield "\n".join(sorted(found))
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
+def _words(value: object) -> Iterator[str]:
+    """Yield the texts in a framework's message that the suite said, without ids and times."""
+    if isinstance(value, str) and ("beam" in value.lower() or value in NEEDS.values()):
         yield value
     elif isinstance(value, Mapping):
         for each in value.values():
-            yield from _strings(each)
+            yield from _words(each)
     elif isinstance(value, list):
         for each in value:
-            yield from _strings(each)
+            yield from _words(each)
 
 
 def _without_keys(text: str) -> str:
