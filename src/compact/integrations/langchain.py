@@ -93,7 +93,7 @@ def _fitting(request: ModelRequest[Any], fitted: Fitted) -> ModelRequest[Any]:
     return request.override(messages=fitted.into(request.messages, _made))
 
 
-def _made(sent: dict[str, Any], stands: Sequence[AnyMessage]) -> AnyMessage:
+def _made(sent: dict[str, Any], stands: Sequence[AnyMessage]) -> Any:  # noqa: ANN401 - AnyMessage
     """A message of compact's, or a shortened one of the graph, which keeps its id."""
     (message,) = convert_to_messages([sent])
     return message.model_copy(update={"id": stands[-1].id if stands else None})

@@ -337,8 +337,8 @@ def ways_agree(suite: Suite) -> None:
             run = Run(suite.door, how=how, manager=manager).turns(0, 25)
         runs[how] = [[_without_keys(words_of(m)) for m in p] for p in run.judge.prompts]
     first, *others = runs.items()
-    for how, prompts in others:
-        assert prompts == first[1], f"{how} sends other prompts than {first[0]}"
+    for other, prompts in others:
+        assert prompts == first[1], f"{other} sends other prompts than {first[0]}"
 
 
 def an_edit_is_taken(suite: Suite) -> None:
