@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -22,9 +24,20 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from compact import CompactManager
 from compact.integrations.langchain import CompactMiddleware
-from compact.testing.doors import How, Judge, Tool
+from compact.testing.doors import (
+    NEEDS,
+    TURNS,
+    WINDOW,
+    How,
+    Judge,
+    Run,
+    Tool,
+    manager_of,
+    words_of,
+)
 
 Dict = dict[str, Any]
+ANSWER = 48
 SYSTEM = "You look after beams. Answer briefly."
 
 
@@ -32,6 +45,8 @@ class Judged(BaseChatModel):
     """The judge as a chat model of LangChain."""
 
     judge: Any
+    server: Any = None
+    """A client's `chat.completions`, which is sent each prompt too."""
     tools: Sequence[Any] = ()
 
     @property
@@ -42,7 +57,16 @@ class Judged(BaseChatModel):
         return self.model_copy(update={"tools": [convert_to_openai_tool(tool) for tool in tools]})
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        said = self.judge.answer(convert_to_openai_messages(messages), self.tools)
+        prompt = convert_to_openai_messages(messages)
+        if self.server is not None:
+            self.server.create(
+                model="tiny",
+                messages=prompt,
+                tools=self.tools,
+                tool_choice="none",
+                max_tokens=ANSWER,
+            )
+        said = self.judge.answer(prompt, self.tools)
         (message,) = convert_to_messages([said])
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -51,11 +75,11 @@ class Conversation:
     """One thread of an agent."""
 
     def __init__(
-        self, judge: Judge, tools: Sequence[Tool], middleware: Sequence[Any], thread: str
+        self, model: Judged, tools: Sequence[Tool], middleware: Sequence[Any], thread: str
     ) -> None:
         self.config: Any = {"configurable": {"thread_id": thread}}
         self.agent: Any = create_agent(
-            Judged(judge=judge),
+            model,
             [
                 StructuredTool.from_function(t.call, name=t.name, description=t.description)
                 for t in tools
@@ -89,12 +113,59 @@ class Conversation:
 
 
 class LangChainDoor:
-    """Agents of LangChain with compact's middleware."""
+    """Agents of LangChain with compact's middleware, or with `others` instead."""
 
     hows: Sequence[How] = ("sync", "async", "stream")
+
+    def __init__(self, server: Any = None, others: Sequence[Any] = ()) -> None:
+        self.server, self.others = server, others
 
     def agent(
         self, judge: Judge, tools: Sequence[Tool], manager: CompactManager | None, thread: str
     ) -> Conversation:
-        middleware = [] if manager is None else [CompactMiddleware(manager)]
-        return Conversation(judge, tools, middleware, thread)
+        middleware = self.others if manager is None else [CompactMiddleware(manager)]
+        return Conversation(Judged(judge=judge, server=self.server), tools, middleware, thread)
+
+
+# --- beside LangChain's own -----------------------------------------------------------------------
+
+
+class Summarizing(BaseChatModel):
+    """A model that writes summaries: always the same words."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "summarizing"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        message = AIMessage("The person asks to check beams, and the register says they hold.")
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def main() -> None:
+    """Print the table of docs/integrations/langchain.md: the suite's hundred turns."""
+    own = SummarizationMiddleware(
+        Summarizing(), trigger=("tokens", WINDOW * 7 // 10), keep=("tokens", WINDOW // 3)
+    )
+    rows: dict[str, tuple[LangChainDoor, bool]] = {
+        "nothing": (LangChainDoor(), False),
+        "SummarizationMiddleware": (LangChainDoor(others=[own]), False),
+        "CompactMiddleware": (LangChainDoor(), True),
+    }
+    for name, (door, is_ours) in rows.items():
+        with manager_of() as manager:
+            start = time.process_time()
+            run = Run(door, manager=manager if is_ours else None).turns(0, TURNS)
+            spent = time.process_time() - start
+        judge = run.judge
+        last = "\n".join(map(words_of, judge.prompts[-1]))
+        print(
+            f"{name}: refused {judge.refusals} of {judge.refusals + len(judge.prompts)}, "
+            f"needs {sum(need in last for need in NEEDS.values())}, stable {run.stable():.3f}, "
+            f"tokens {judge.sent:,}, state {len(run.states[-1])}, broken {len(judge.faults)}, "
+            f"CPU {1_000 * spent / (judge.refusals + len(judge.prompts)):.1f} ms a call"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -25,6 +25,8 @@ except ImportError as missing:
         "compact.integrations.langchain needs LangChain: " + wiring.how_to_install("langchain")
     ) from missing
 
+Request, Response = ModelRequest[Any], ModelResponse[Any]
+
 
 class CompactMiddleware(AgentMiddleware[Any, Any, Any]):
     """Fits the messages of each call of a model. The conversation is the graph's `thread_id`, or
@@ -40,60 +42,57 @@ class CompactMiddleware(AgentMiddleware[Any, Any, Any]):
         self.manager, self.session_id = manager, session_id
         manager.check()
 
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+    def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> Response:
         """Send what fits. After a refusal as too large, send a smaller prompt once."""
-        fitted = self.manager.fit(*self._list_of(request), **_beside(request))
+        fitted = self.manager.fit(**self._wanted(request))
         try:
-            return handler(_fitting(request, fitted))
+            return _reported(fitted, handler(_fitting(request, fitted)))
         except Exception as error:
             if not fitted.report(error):
                 raise
-        fitted = self.manager.fit(*self._list_of(request), **_beside(request))
-        return handler(_fitting(request, fitted))
+        fitted = self.manager.fit(**self._wanted(request))
+        return _reported(fitted, handler(_fitting(request, fitted)))
 
     async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any]:
+        self, request: Request, handler: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
         """`wrap_model_call` for async callers."""
-        fitted = await self.manager.afit(*self._list_of(request), **_beside(request))
+        fitted = await self.manager.afit(**self._wanted(request))
         try:
-            return await handler(_fitting(request, fitted))
+            return _reported(fitted, await handler(_fitting(request, fitted)))
         except Exception as error:
             if not fitted.report(error):
                 raise
-        fitted = await self.manager.afit(*self._list_of(request), **_beside(request))
-        return await handler(_fitting(request, fitted))
+        fitted = await self.manager.afit(**self._wanted(request))
+        return _reported(fitted, await handler(_fitting(request, fitted)))
 
-    def _list_of(self, request: ModelRequest[Any]) -> tuple[str, list[dict[str, Any]]]:
-        name = self.session_id or get_config()["configurable"].get("thread_id")
+    def _wanted(self, request: Request) -> dict[str, Any]:
+        name = self.session_id or get_config().get("configurable", {}).get("thread_id")
         if not name:
-            raise InvalidArgument(
-                "session_id",
-                "nothing names the conversation: give a session_id, or run with a thread_id",
-            )
-        return str(name), convert_to_openai_messages(request.messages)
+            reason = "nothing names the conversation: run with a thread_id, or give a session_id"
+            raise InvalidArgument("session_id", reason)
+        return {
+            "session_id": str(name),
+            "messages": convert_to_openai_messages(request.messages),
+            "format": "chat_completions",
+            "tools": [convert_to_openai_tool(tool) for tool in request.tools],
+            "system_prompt": request.system_message.text if request.system_message else None,
+            "answer_tokens": request.model_settings.get("max_tokens"),
+        }
 
 
-def _beside(request: ModelRequest[Any]) -> dict[str, Any]:
-    """What is sent beside the messages, and the room for the answer."""
-    system = request.system_message
-    return {
-        "tools": [convert_to_openai_tool(tool) for tool in request.tools],
-        "system_prompt": system.text if system is not None else None,
-        "answer_tokens": request.model_settings.get("max_tokens"),
-        "format": "chat_completions",
-    }
-
-
-def _fitting(request: ModelRequest[Any], fitted: Fitted) -> ModelRequest[Any]:
+def _fitting(request: Request, fitted: Fitted) -> Request:
     return request.override(messages=fitted.into(request.messages, _made))
 
 
 def _made(sent: dict[str, Any], stands: Sequence[AnyMessage]) -> Any:  # noqa: ANN401 - AnyMessage
-    """A message of compact's, or a shortened one of the graph, which keeps its id."""
+    """Return a message of compact's, or a shortened one of the graph with its id."""
     (message,) = convert_to_messages([sent])
     return message.model_copy(update={"id": stands[-1].id if stands else None})
+
+
+def _reported(fitted: Fitted, response: Response) -> Response:
+    usage = getattr(response.result[-1], "usage_metadata", None)
+    if usage:
+        fitted.report(usage["input_tokens"])
+    return response
