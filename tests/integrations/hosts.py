@@ -1,0 +1,138 @@
+"""Frameworks as a judge meets them: an agent with a tool, and a conversation that goes on.
+
+`kept` says who keeps the window: compact's adapter (a manager), the host's `own` means, or nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal, Protocol
+
+import openai
+
+from compact import CompactConfig, CompactManager
+from tests.integrations.turns import ANSWER, SYSTEM, WINDOW, inspect_lamp
+
+Kept = CompactManager | Literal["own"] | None
+SESSION = "harbour"
+
+
+class Host(Protocol):
+    """A conversation in a framework."""
+
+    def say(self, text: str) -> str:
+        """A turn: what the agent answers."""
+        ...
+
+    def state(self) -> list[Any]:
+        """What the framework keeps of the conversation, as plain values."""
+        ...
+
+
+def manager(window: int = WINDOW, **options: Any) -> CompactManager:
+    """A manager of a window, counting as the judge does."""
+    return CompactManager(CompactConfig(max_context_tokens=window, tokenizer="o200k"), **options)
+
+
+class PydanticAi:
+    """pydantic-ai; its own means is a processor of the history that keeps the newest messages."""
+
+    def __init__(self, url: str, kept: Kept = None) -> None:
+        from pydantic_ai import Agent
+        from pydantic_ai.capabilities import ProcessHistory
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        capabilities: list[Any] = []
+        if kept == "own":
+            capabilities.append(ProcessHistory(lambda messages: messages[-40:]))
+        elif kept is not None:
+            from compact.integrations.pydantic_ai import FittedContext
+
+            capabilities.append(FittedContext(kept))
+        self.agent = Agent(
+            OpenAIChatModel("tiny", provider=OpenAIProvider(f"{url}/v1", api_key="none")),
+            system_prompt=SYSTEM,
+            tools=[inspect_lamp],
+            model_settings={"max_tokens": ANSWER},
+            capabilities=capabilities,
+        )
+        self.history: list[Any] = []
+
+    def say(self, text: str) -> str:
+        done = self.agent.run_sync(text, message_history=self.history, conversation_id=SESSION)
+        self.history = done.all_messages()
+        return done.output
+
+    def state(self) -> list[Any]:
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+        listed: list[Any] = ModelMessagesTypeAdapter.dump_python(self.history, mode="json")
+        return listed
+
+
+class GoogleAdk:
+    """Google ADK; its own means is the compaction of events, its summary written by the model."""
+
+    def __init__(self, url: str, kept: Kept = None) -> None:
+        from google.adk.agents import LlmAgent
+        from google.adk.apps import App
+        from google.adk.apps._configs import EventsCompactionConfig
+        from google.adk.integrations.openai import OpenAILlm
+        from google.adk.runners import InMemoryRunner
+        from google.genai import types
+
+        self.client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+        agent = LlmAgent(
+            name="keeper",
+            model=OpenAILlm(model="tiny", client=self.client),
+            instruction=SYSTEM,
+            tools=[inspect_lamp],
+            generate_content_config=types.GenerateContentConfig(max_output_tokens=ANSWER),
+        )
+        options: dict[str, Any] = {}
+        if kept == "own":
+            options["events_compaction_config"] = EventsCompactionConfig(
+                token_threshold=WINDOW // 2, event_retention_size=8
+            )
+        elif kept is not None:
+            from compact.integrations.google_adk import FittedContext
+
+            options["plugins"] = [FittedContext(kept)]
+        self.runner = InMemoryRunner(app=App(name="harbour", root_agent=agent, **options))
+        self.loop = asyncio.new_event_loop()
+        made = self.runner.session_service.create_session(
+            app_name="harbour", user_id="u", session_id=SESSION
+        )
+        self.loop.run_until_complete(made)
+
+    def say(self, text: str) -> str:
+        from google.genai import types
+
+        async def said() -> str:
+            answer = ""
+            asked = types.UserContent(text)
+            async for event in self.runner.run_async(
+                user_id="u", session_id=SESSION, new_message=asked
+            ):
+                if event.is_final_response() and event.content and event.content.parts:
+                    answer = event.content.parts[0].text or ""
+            return answer
+
+        return self.loop.run_until_complete(said())
+
+    def state(self) -> list[Any]:
+        service = self.runner.session_service
+        session = self.loop.run_until_complete(
+            service.get_session(app_name="harbour", user_id="u", session_id=SESSION)
+        )
+        assert session is not None
+        return [event.model_dump(mode="json", exclude_none=True) for event in session.events]
+
+    def close(self) -> None:
+        """End the loop and its connections."""
+        self.loop.run_until_complete(self.client.close())
+        self.loop.close()
+
+
+HOSTS = {"pydantic-ai": PydanticAi, "Google ADK": GoogleAdk}
