@@ -15,6 +15,7 @@ from compact.engine.history import History
 from compact.messages.alternation import (
     GAP_TOKENS,
     Placed,
+    Sent,
     in_turns,
     lacks_answer,
     seams_of,
@@ -167,7 +168,7 @@ class Fold:
         said = [message for _, message in self.sent(placed)]
         self._rendered = Originals(self._history.wire.render(said))
 
-    def sent(self, placed: Placed) -> list[tuple[int | None, Message]]:
+    def sent(self, placed: Placed) -> Sent:
         """Return the messages as they go out."""
         return in_turns(placed) if self._strict_turns else sent_placed(placed)
 
@@ -342,6 +343,23 @@ class Fold:
             leading = self._leading_system()
             out[leading:leading] = copied(render(self._goals))
         return [*copied(render(self._opening)), *out] if self._opening else out
+
+    def places(self) -> list[tuple[int, ...]]:
+        """Return the positions of the messages that stand in each dictionary of `rendered`. Empty
+        for what compact made.
+        """
+        render = self._history.wire.render
+        if self._strict_turns or self._has_twins:
+            sent = self.sent(self._all_placed())
+        else:
+            leading, sent = self._leading_system(), self.sent(self.placed())
+            sent[leading:leading] = [((), message) for message in self._goals]
+            sent[:0] = [((), message) for message in self._opening]
+        return [places for places, message in sent for _ in render((message,))]
+
+    def sent_places(self) -> list[tuple[int, ...]]:
+        """Return the positions of the messages that stand in each message of `context().sent`."""
+        return [places for places, _ in self.sent(self._all_placed())]
 
     def context(self) -> ActiveContext:
         """Return a copy of the active context for the caller."""

@@ -30,6 +30,9 @@ from compact.messages.messages import (
 
 Placed = Sequence[tuple[int | None, Message]]
 """Messages of a prompt, each with its position in the history. None: compact made the message."""
+Sent = list[tuple[tuple[int, ...], Message]]
+"""Messages as sent, each with the positions of the messages that stand in it. Empty: compact made
+the message."""
 Side = Literal["user", "assistant", "tool", "system"]
 
 GAP_TOKENS = 12
@@ -93,22 +96,23 @@ def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
     return [message for _, message in _sent([(None, message) for message in messages], seams)]
 
 
-def sent_placed(placed: Placed) -> list[tuple[int | None, Message]]:
-    """Join as `sent`, and give each message the position of the last message joined into it."""
+def sent_placed(placed: Placed) -> Sent:
+    """Join as `sent`, and give each message the positions of the messages joined into it."""
     return _sent(placed, seams_of(placed))
 
 
-def _sent(placed: Placed, seams: Collection[int]) -> list[tuple[int | None, Message]]:
-    out: list[tuple[int | None, Message]] = []
+def _sent(placed: Placed, seams: Collection[int]) -> Sent:
+    out: Sent = []
     for i, (position, message) in enumerate(placed):
+        stands = () if position is None else (position,)
         if i in seams:
             before, first = out.pop()
-            position, message = before if position is None else position, joined(first, message)
-        out.append((position, message))
+            stands, message = (*before, *stands), joined(first, message)
+        out.append((stands, message))
     return _with_own_ids(out)
 
 
-def _with_own_ids(placed: Placed) -> list[tuple[int | None, Message]]:
+def _with_own_ids(placed: Sent) -> Sent:
     """Give each call a unique id, and its result the same one.
 
     Some proxies number the calls of each reply from 0. So many calls have one id, which providers
@@ -118,26 +122,27 @@ def _with_own_ids(placed: Placed) -> list[tuple[int | None, Message]]:
     return [(position, _numbered(message, taken, waiting)) for position, message in placed]
 
 
-def in_turns(placed: Placed) -> list[tuple[int | None, Message]]:
+def in_turns(placed: Placed) -> Sent:
     """Return the messages for a server that refuses two messages of one role in a row. At most one
     system message comes first. Then user and assistant take turns, the user first.
     """
-    out: list[tuple[int | None, Message]] = []
+    out: Sent = []
     for position, message in placed:
+        stands = () if position is None else (position,)
         if side_of(message) == "system":
             message = _with_role(message, "user" if _has_begun(out) else "system")
-        place, before = out[-1] if out else (None, None)
+        places, before = out[-1] if out else ((), None)
         if before is None or not lacks_answer(before, message):
             if before is not None and (
                 may_join(before, message) or side_of(before) == side_of(message) == "system"
             ):
-                out[-1] = place if position is None else position, joined(before, message)
+                out[-1] = (*places, *stands), joined(before, message)
                 continue
             if not _has_begun(out) and side_of(message) in ("assistant", "tool"):
-                out.append((None, _word("user", BEGINS, message)))
+                out.append(((), _word("user", BEGINS, message)))
         else:
-            out.append((None, _gap(before, message)))
-        out.append((position, message))
+            out.append(((), _gap(before, message)))
+        out.append((stands, message))
     return _with_own_ids(out)
 
 
@@ -174,7 +179,7 @@ def lacks_answer(one: Message, other: Message) -> bool:
     return side_of(one) == "tool" and side_of(other) == "user"
 
 
-def _has_begun(placed: Placed) -> bool:
+def _has_begun(placed: Sent) -> bool:
     return any(side_of(message) != "system" for _, message in placed)
 
 

@@ -338,6 +338,16 @@ class Versioned(Protocol):
         """
 
 
+@runtime_checkable
+class FindsChains(Protocol):
+    """A store that finds sessions by the hash of a beginning (`messages.chain`)."""
+
+    def beginning(self, chain: bytes, *, scope: str, most: int) -> list[tuple[str, bool]]:
+        """Return the ids of sessions of a scope that have a branch with that hash, the newest
+        `most` at most. With each: whether the branch ends there.
+        """
+
+
 class SessionStore(
     SessionIndex,
     SessionDescriptions,

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from compact import forks, wiring
 from compact.config import CompactConfig
 from compact.engine.prompt_order import RequestExtras
-from compact.errors import StoreFailed, Superseded
+from compact.errors import NotFound, StoreFailed, Superseded
+from compact.messages import clock_and_ids
 from compact.messages.calls import known_options, named
 from compact.messages.events import ErrorRaised, Event
 from compact.messages.given import Given, messages_given
@@ -29,14 +33,19 @@ from compact.messages.protocols import (
 from compact.messages.sessions import DEFAULT_SCOPE
 from compact.secrets.redactor import Redactor
 from compact.session import running
-from compact.session.context_manager import ContextManager
-from compact.session.one_call import acompress
+from compact.session.context_manager import ContextManager, Place
+from compact.session.fitted import Fitted, Prompt, origins
+from compact.session.opening import found_window
+from compact.session.prompt_overhead import checked_size
+from compact.session.prompt_sender import Taken
+from compact.session.resent_list import checked
 from compact.session.running import off_loop
 from compact.session.system_prompt import MOST_TRIES
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager
     from compact.session.state import SessionState
+    from compact.session.views.view import View
 
 MOST_OPEN = 64
 """How many sessions stay open. Beyond that, the session that was unused for longest is closed, and
@@ -134,19 +143,14 @@ class CompactManager:
             UnknownModel: the model is not known, and the settings give no window.
             BlockingCallInLoop: the summarizer would block a running event loop.
         """
-        waits = (
-            bool(messages)
-            and self.session(session_id, model=model, format=format)._session.state.waits
-        )
-        work = self.apreflight(
+        return self.fit(
             session_id,
             messages,
+            format=format,
             tools=tools,
             system_prompt=system_prompt,
             model=model,
-            format=format,
-        )
-        return running.run(work, waits=waits, instead="apreflight()")
+        ).copies()
 
     async def apreflight(
         self,
@@ -159,27 +163,88 @@ class CompactManager:
         format: str | None = None,
     ) -> list[Any]:
         """`preflight` for async callers."""
+        fitted = await self.afit(
+            session_id,
+            messages,
+            format=format,
+            tools=tools,
+            system_prompt=system_prompt,
+            model=model,
+        )
+        return fitted.copies()
+
+    def fit(
+        self,
+        session_id: str,
+        messages: Sequence[Given],
+        *,
+        format: str | None = None,
+        tools: Tools = None,
+        system_prompt: System = None,
+        model: str | None = None,
+        answer_tokens: int | None = None,
+    ) -> Fitted:
+        """Return what to send instead of the whole list, as `preflight` does, and which of the
+        given messages stand in each sent one. For adapters of frameworks: messages that are sent as
+        they were given are the given objects.
+
+        `answer_tokens` is the room to leave for the answer to this call. Default: the policy's
+        reserve. Report to the result what the provider says of this prompt.
+
+        Raises:
+            As in `preflight`.
+        """
+        waits = bool(messages) and self._waits(session_id, model, format)
+        work = self.afit(
+            session_id,
+            messages,
+            format=format,
+            tools=tools,
+            system_prompt=system_prompt,
+            model=model,
+            answer_tokens=answer_tokens,
+        )
+        return running.run(work, waits=waits, instead="afit() or apreflight()")
+
+    async def afit(
+        self,
+        session_id: str,
+        messages: Sequence[Given],
+        *,
+        format: str | None = None,
+        tools: Tools = None,
+        system_prompt: System = None,
+        model: str | None = None,
+        answer_tokens: int | None = None,
+    ) -> Fitted:
+        """`fit` for async callers."""
         given = messages_given(messages)
         if not given:
-            return []
-        ctx = self.session(session_id, model=model, format=format)
-        key = None if model == ctx._session.state.setting.model else model
+            return Fitted(messages)
+        room = None if answer_tokens is None else checked_size("answer_tokens", answer_tokens)
+        wanted = _Wanted(RequestExtras.of(system_prompt, tools), model, room)
+        ctx: ContextManager | None = None
         try:
-            return await off_loop(_prompt_of(ctx, given, system_prompt, tools, key))
+            ctx = self.session(session_id, model=model, format=format)
+            prompt = await off_loop(_prompt_of(ctx, given, wanted))
+            return Fitted(messages, given, prompt, partial(self.session, session_id))
         except (StoreFailed, Superseded) as error:
+            if self._is_closed or self._lock.is_inherited:
+                raise
             serves = "the list itself, shortened without a summary"
             emit = wiring.emitter(self._bus.emit, session_id=session_id)
             emit(ErrorRaised.of(error, "sync", serves=serves))
-            return await acompress(
-                given,
-                max_tokens=ctx.window.usable,
-                system=system_prompt,
-                tools=tools,
-                tokenizer=ctx._session.state.counter.estimator,
-                policy=ctx.policy,
-                summarizer=None,
-                format=format,
-            )
+        if format is None and ctx is not None:
+            format = ctx._session.state.wire.name
+        with self._opened(session_id, model, format, is_away=True) as away:
+            if ctx is not None:
+                away._session.view.counted.learn(ctx._session.view.counted.calibration)
+            return Fitted(messages, given, await off_loop(_prompt_of(away, given, wanted)))
+
+    def _waits(self, session_id: str, model: str | None, format: str | None) -> bool:
+        with suppress(StoreFailed):
+            return self.session(session_id, model=model, format=format)._session.state.waits
+        return False
 
     def manual_compact(
         self, session_id: str, messages: Sequence[Given], note: str = ""
@@ -207,13 +272,20 @@ class CompactManager:
     # --- sessions ---------------------------------------------------------------------------------
 
     def session(
-        self, session_id: str, *, model: str | None = None, format: str | None = None
+        self,
+        session_id: str,
+        *,
+        create: bool = True,
+        model: str | None = None,
+        format: str | None = None,
     ) -> ContextManager:
         """Return the session with that id, to inspect it, pin messages, set goals or recall. The
-        session is opened at its first use, and the manager closes it. `format` is the wire format
-        to open it in. Without `format`, the session takes on the format of its messages.
+        session is opened at its first use, and the manager closes it. `create=False` opens only a
+        session that is there. `format` is the wire format to open it in. Without `format`, the
+        session takes on the format of its messages.
 
         Raises:
+            NotFound: with `create=False`: there is no such session; the error names similar ones.
             InvalidConfig: the session belongs to another scope, or is in another format.
             UnknownModel: as in `preflight`.
             StoreFailed: the manager is closed.
@@ -223,6 +295,8 @@ class CompactManager:
             if self._is_closed:
                 raise StoreFailed("the manager is closed")
             if session_id not in self._open:
+                if not create:
+                    self._find(session_id)
                 self._open[session_id] = self._opened(session_id, model, format)
             self._open.move_to_end(session_id)
             left = self._open.popitem(last=False)[1] if len(self._open) > MOST_OPEN else None
@@ -233,31 +307,86 @@ class CompactManager:
             ctx.set_model(model)  # the first that it is used with
         return ctx
 
+    def _find(self, session_id: str) -> None:
+        try:
+            self.store.session(session_id)
+        except NotFound:
+            known = [session.id for session in self.store.sessions(scope=self.scope)]
+            close = ", ".join(map(repr, get_close_matches(session_id, known))) or "none"
+            raise NotFound(
+                f"there is no session {session_id!r} in the scope {self.scope!r}, which has "
+                f"{len(known):,}; with similar names: {close}"
+            ) from None
+
+    def recognize(self, messages: Sequence[Given]) -> str | None:
+        """Return the id of the session that a resent list continues. None if the list begins a
+        conversation, or the store cannot tell. Nothing is stored.
+
+        A list continues a session that knows it up to its last answer. If several sessions do,
+        one that waits for that answer is taken; they are equal so far. Record the answers
+        (`Fitted.answered`), so that conversations that begin alike are told apart. A list that
+        begins with other words of the system prompt is not recognized.
+
+        Raises:
+            InvalidMessage: an item is no message.
+        """
+        from compact.session.recognizing import continued
+
+        return continued(self.store, self.scope, checked(messages))
+
+    def check(self, model: str | None = None) -> None:
+        """Check at a program's start that sessions can be made and kept: the window, the tokenizer,
+        the summarizer and the store. `model` is the key of the model that will be asked, if it is
+        not the settings' model. Makes a session, and deletes it.
+
+        Raises:
+            UnknownModel: the model is not known, and the settings give no window; or there is no
+                such tokenizer or summarizer.
+            InvalidConfig: a setting does not fit the window.
+            ModelFailed: the model that writes the summaries cannot be asked.
+            StoreFailed: the store cannot be written, or the manager is closed.
+        """
+        name = f"check-{clock_and_ids.new_id()}"
+        ctx = self._opened(name, model, None)
+        try:
+            ctx.estimate_tokens("compact")
+            ctx.add_message({"role": "user", "content": "compact"})
+            if (writer := ctx._session.state.writers.first) is not None:
+                wiring.check_package(writer)
+                running.run(found_window(writer), waits=True, instead="it outside of the loop")
+        finally:
+            ctx.close()
+            self.store.delete_session(name)
+
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call the listener with each event of the manager's sessions from now on. Return a
         function that ends the subscription.
         """
         return self._bus.subscribe(listener)
 
-    def _opened(self, session_id: str, model: str | None, format: str | None) -> ContextManager:
+    def _opened(
+        self, session_id: str, model: str | None, format: str | None, *, is_away: bool = False
+    ) -> ContextManager:
+        """Open a session. `is_away` opens a new one in memory, because the store is away."""
         config, options = self.config, self._options
+        summarizer = (
+            options.get("summarizer") or config.adapter("summarizer") or config.summarizers()
+        )
         return ContextManager(
             config.model or model,
             config.max_context_tokens,
-            self.store,
+            None if is_away else self.store,
             format=format,
             session_id=session_id,
             scope=self.scope,
             tokenizer=options.get("tokenizer") or config.adapter("estimator") or config.tokenizer,
             policy=config.policy(),
-            summarizer=options.get("summarizer")
-            or config.adapter("summarizer")
-            or config.summarizers(),
+            summarizer="extractive" if is_away else summarizer,
             models=config.book(),
             tiers=config.tiers,
-            memory=self._memory,
+            memory=None if is_away else self._memory,
             recall_tokens=self.config.recall_tokens,
-            archive=self._archive,
+            archive=None if is_away else self._archive,
             redactor=self._redactor,
             on_event=self._bus.emit,
         )
@@ -282,62 +411,72 @@ class CompactManager:
         self.close()
 
 
+class _Wanted(NamedTuple):
+    """Says what a prompt is wanted for, beside its list."""
+
+    beside: RequestExtras
+    """What is sent in addition to the list."""
+    model: str | None
+    answer_tokens: int | None = None
+
+
 async def _prompt_of(
-    ctx: ContextManager, given: Sequence[Given], system: System, tools: Tools, model: str | None
-) -> list[Any]:
+    ctx: ContextManager, given: Sequence[Message | Mapping[str, Any]], wanted: _Wanted
+) -> Prompt:
     """Take a whole resent list into the session, and return the prompt for it.
 
     Raises:
         Superseded: other processes changed the session meanwhile, at every try.
     """
-    beside = RequestExtras.of(system, tools)
+    model = None if wanted.model == ctx._session.state.setting.model else wanted.model
     with ctx._session.turn:
         for _ in range(MOST_TRIES):
-            _, place = ctx._synced(given)
-            ctx._session.state.give(beside)  # to the session in the format of the list
-            sent = await _shown(ctx, given, model, _WantedPrompt(place, beside))
-            if sent is not None:
-                return sent
+            found, place = ctx._synced(given)
+            session = ctx._session  # in the format of the list
+            session.state.give(wanted.beside)
+            view = session.view if model is None else session.view_for(model)
+            await session.sender.pay(view)
+            if wanted.answer_tokens is not None:
+                await session.sender.leave_room(view, wanted.answer_tokens)
+            is_whole = not found.ours and len(given) == place[1]
+            listed = _Listed(given, wanted.beside, place, is_whole)
+            made = await session.sender.fitted(view, partial(listed.prompt, session.state, view))
+            if made is not None:
+                return made
     raise Superseded("other processes took this session elsewhere, again and again")
+
+
+class _Listed(NamedTuple):
+    """A list as the session took it in."""
+
+    given: Sequence[Message | Mapping[str, Any]]
+    beside: RequestExtras
+    place: Place
+    """The list's branch, and how many messages it has."""
+    is_whole: bool
+    """Whether the list is the branch, message by message."""
+
+    def prompt(self, state: SessionState, view: View) -> Prompt | None:
+        """Return the prompt that the view shows now. Return None if the session does not end with
+        this list any more.
+        """
+        as_values, now = isinstance(self.given[0], Message), (state.branch_id, len(state.history))
+        if now != self.place or not state.prompting.has(self.beside):
+            return None
+        sent = view.context().sent if as_values else view.rendered()
+        places = view.places(as_values=as_values)
+        if not self.is_whole:
+            places = origins(self.given, sent, places, state.history.__getitem__, state.own)
+        return Prompt(sent, places, Taken(view, view.tokens), self.place)
 
 
 async def _compacted(ctx: ContextManager, given: Sequence[Given], note: str) -> list[Any]:
     with ctx._session.turn:
         ctx.sync(given)
         await ctx.acompress_conversation(guidance=note)
-        return await _shown(ctx, given, None) or []
-
-
-class _WantedPrompt(NamedTuple):
-    """Names the list that a prompt is wanted for."""
-
-    place: tuple[str, int]
-    """The list's branch and its length."""
-    beside: RequestExtras
-    """What is sent in addition to the list."""
-
-    def is_still(self, state: SessionState) -> bool:
-        """Tell whether the session still ends with this list."""
-        now = (state.branch_id, len(state.history))
-        return now == self.place and state.prompting.has(self.beside)
-
-
-async def _shown(
-    ctx: ContextManager,
-    given: Sequence[Given],
-    model: str | None,
-    wanted: _WantedPrompt | None = None,
-) -> list[Any] | None:
-    """Return the prompt in the form of the given messages: `Message` values, or a provider's
-    dictionaries. Return None if the session no longer ends with the wanted list.
-    """
-    session = ctx._session
-    view = session.view if model is None else session.view_for(model)
-
-    def taken() -> list[Any] | None:
-        if wanted is not None and not wanted.is_still(session.state):
-            return None
-        return view.context().sent if as_values else view.rendered()
-
-    as_values = isinstance(given[0], Message)
-    return await session.sender.fitted(view, taken)
+        session = ctx._session
+        as_values = isinstance(given[0], Message)
+        return await session.sender.fitted(
+            view := session.view,
+            lambda: view.context().sent if as_values else view.rendered(),
+        )

@@ -83,6 +83,9 @@ class PromptSender:
         """Whether the last prompt was reported as too large, and none was served since."""
         self._wanted = view
         """The view that was asked for last, whether it fitted or not."""
+        self._owed: dict[tuple[str, int], tuple[object, int]] = {}
+        """Reported refusals that no prompt was made smaller for yet, by tokenizer and window, each
+        with the prompt's tokens."""
 
     def serve(self, view: View) -> None:
         """Send prompts of that view from now on."""
@@ -317,11 +320,47 @@ class PromptSender:
         beside = overhead_of(counter, context.system, context.tools)
         return beside + sum(map(counter.message, context.messages))
 
-    def reported(self, tokens: int) -> None:
-        """Correct the counts by a provider's count of the last prompt."""
+    def reported(self, tokens: int, taken: Taken | None = None) -> None:
+        """Correct the counts by a provider's count of a prompt. Default: the last prompt."""
         self._was_refused = False
-        if self._taken:
-            self._learn(self._taken, tokens)
+        if taken := taken or self._taken:
+            self._learn(taken, tokens)
+
+    def owes(self, error: object, taken: Taken) -> bool:
+        """Make the next prompt smaller if the error says that this one was too large. Return
+        whether it says so.
+        """
+        if refusal_of(error) is None:
+            return False
+        self._owed[_name_of(taken.view)] = error, taken.tokens
+        return True
+
+    async def pay(self, view: View) -> None:
+        """Make a view as small as a reported refusal asks for.
+
+        Raises:
+            CannotFit: the floor is larger than the provider allows.
+        """
+        if (owed := self._owed.pop(_name_of(view), None)) is not None:
+            again, self._was_refused = self._was_refused, True
+            await self._refitted(owed[0], Taken(view, owed[1]), again=again)
+
+    async def leave_room(self, view: View, answer_tokens: int) -> None:
+        """Make a view so small that the window has room for an answer of that many tokens.
+
+        Raises:
+            CannotFit: the floor is larger than the rest of the window.
+        """
+        reserve = max(answer_tokens, view.window.output_reserve)
+        window = view.window.model_copy(update={"output_reserve": reserve})
+        last_resort = partial(make_fit, self._state, view)
+        if await view.fit(lambda: view.tokens, last_resort) <= window.usable:
+            return
+        await view.compress(lambda _: Wanted(max(1, window.target)), last_resort)
+        if (tokens := view.tokens) > window.usable:
+            with view.alone():
+                error = self._too_large(tokens, window.usable)
+                await make_fit(self._state, view, error, max(1, window.usable))
 
     def _learn_of(self, reply: Reply, taken: Taken) -> None:
         if reply.usage is not None and not reply.is_stand_in:  # who has a tokenizer of its own
@@ -369,6 +408,10 @@ class PromptSender:
         if ratio != before:
             self._state.emit(RatioLearned(counted=taken.tokens, reported=reported, ratio=ratio))
         taken.view.corrected()
+
+
+def _name_of(view: View) -> tuple[str, int]:
+    return view.counted.counter.estimator.name, view.size
 
 
 async def _next(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:

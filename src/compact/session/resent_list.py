@@ -232,7 +232,8 @@ class _Row(NamedTuple):
 def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
     """What a prompt shows behind the system prompt, except summaries and goals."""
     placed = [row for row in fold.placed() if row[0] is None or row[0] >= leading]
-    for position, message in fold.sent(placed):
+    for places, message in fold.sent(placed):
+        position = places[-1] if places else None
         if position is None and message.metadata.source == "checkpoint":
             continue
         wires = history.wire.render((message,))

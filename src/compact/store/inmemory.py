@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from compact import forks
@@ -41,6 +42,8 @@ class _BranchLog:
         """Id → positions of the branch's own entries with this id, ascending."""
         self.links: list[bytes] = []
         """Chain hashes of the branch's own entries, computed on demand."""
+        self.findable = 0
+        """How many of the own entries are found by their chain hash."""
         self.index: dict[str, Counter[int]] = defaultdict(Counter)
         self.indexed = 0
         self.tokens = 0
@@ -67,6 +70,10 @@ class InMemoryStore:
         self._changes: dict[str, list[Change]] = defaultdict(list)
         self._notes: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
         self._last_move = self._last_change = 0
+        self._by_chain: dict[bytes, list[tuple[_BranchLog, int]]] = defaultdict(list)
+        """Chain hash → branches with that hash, and how many own entries come before it."""
+        self._grown: dict[str, _BranchLog] = {}
+        """Branches with entries that are not in `_by_chain` yet."""
 
     def close(self) -> None:
         """Do nothing: memory needs no closing."""
@@ -164,6 +171,7 @@ class InMemoryStore:
                     if entry.marks & mark:
                         line.marks[mark].append(position)
             line.entries.extend(entries)
+            self._grown[branch_id] = line
             return line.stop
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
@@ -238,6 +246,26 @@ class InMemoryStore:
                     break
                 last = self._linked(line, last, stop - low)
             return last
+
+    def beginning(self, chain: bytes, *, scope: str, most: int) -> list[tuple[str, bool]]:
+        """Return the sessions of a scope that have a branch with that chain hash, newest first, and
+        whether the branch ends there.
+        """
+        with self._lock:
+            for branch_id, line in self._grown.items():
+                if branch_id in self._lines:
+                    self.chain(branch_id, line.stop)
+                    for own in range(line.findable, len(line.links)):
+                        self._by_chain[line.links[own]].append((line, own + 1))
+                    line.findable = len(line.links)
+            self._grown.clear()
+            rows = (
+                (line.branch.session_id, own == len(line.entries))
+                for line, own in reversed(self._by_chain.get(chain, ()))
+                if self._lines.get(line.branch.id) is line
+                and self._sessions[line.branch.session_id].scope == scope
+            )
+            return list(islice(rows, most))
 
     def first_marked(self, branch_id: str, mark: int) -> int | None:
         """Return the position of the oldest entry with the mark; None if no entry has it."""

@@ -189,6 +189,12 @@ class View:
             ]
         )
 
+    def places(self, *, as_values: bool) -> list[tuple[int, ...]]:
+        """Return the positions of the messages that stand in each message to send: in those of
+        `rendered`, or `as_values` in those of `context().sent`.
+        """
+        return self._fold.sent_places() if as_values else self._fold.places()
+
     def shown_whole(self) -> frozenset[int]:
         """Return the positions of the messages that the prompt shows unchanged."""
         return self._fold.shown_whole()

@@ -163,3 +163,20 @@ def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
 def chain(db: apsw.Connection, branch_id: str, length: int) -> bytes:
     """Return the chain hash (`messages.chain`) after `length` messages."""
     return tail_at(db, branch_id, length).chain
+
+
+_BEGINNING = """
+    SELECT s.id, NOT EXISTS (SELECT 1 FROM messages n WHERE n.key = m.key + 1)
+    FROM messages m JOIN branches b ON b.key = m.key >> ? JOIN sessions s ON s.key = b.session
+    WHERE m.chain_hash = ? AND s.scope = ? ORDER BY m.key DESC LIMIT ?
+"""
+
+
+def beginning(
+    db: apsw.Connection, chain: bytes, *, scope: str, most: int
+) -> list[tuple[str, bool]]:
+    """Return the sessions of a scope that have a branch with that chain hash, newest first, and
+    whether the branch ends there.
+    """
+    rows = query(db, _BEGINNING, (BITS, chain, text(scope), most))
+    return [(text_of(name), bool(ends)) for name, ends in rows]

@@ -354,6 +354,9 @@ _TRAITS = (
     "INSERT OR IGNORE INTO unindexed SELECT key FROM branches",
 )
 
+# A list that is resent whole finds its session by a hash (`CompactManager.recognize`).
+_CHAINS = ("CREATE INDEX messages_by_chain ON messages (chain_hash)",)
+
 
 class Migration(NamedTuple):
     """A step of the schema."""
@@ -370,6 +373,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("0003_memory", (*_MEMORY, *_VECTORS, *_DIGESTS, *_ARCHIVED)),
     Migration("0004_originals", _ORIGINALS),
     Migration("0005_traits", _TRAITS),
+    Migration("0006_chains", _CHAINS),
 )
 
 _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT"

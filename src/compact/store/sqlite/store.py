@@ -235,6 +235,7 @@ class SQLiteManager:
     branch = in_transaction(Pool.read, branch_lineage.branch)
     branches = in_transaction(Pool.read, branch_lineage.branches)
     chain = in_transaction(Pool.read, branch_lineage.chain)
+    beginning = in_transaction(Pool.read, branch_lineage.beginning)
 
     # --- projections and moves --------------------------------------------------------------------
 
