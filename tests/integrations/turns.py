@@ -7,9 +7,9 @@ and Responses, says what is next by the last message, and notes what each reques
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -30,10 +30,7 @@ NEEDS: Mapping[int, str] = {
     66: "We decided to buy the lenses in Kalmar, not in Visby.",
 }
 """What the person says once, by turn."""
-_WORDS = (
-    "at the eastern end of a long pier where old lenses stand beside new wicks and oil runs low "
-    "after rain when boats come home late with nets and the wind turns north over grey water"
-).split()
+_WORDS = ("pier", "lens", "wick", "oil", "rain", "boat", "net", "wind", "grey", "water", "late")
 Dicts = list[dict[str, Any]]
 
 
@@ -105,9 +102,7 @@ def asked_of(url: str) -> Callable[[Mapping[str, Any]], int]:
 class Judge(ScriptedServer):
     """The model that hosts ask. Nothing is refused, so that all go the whole way."""
 
-    def __init__(
-        self, window: int = WINDOW, count: Callable[[Any], int] = tokens
-    ) -> None:
+    def __init__(self, window: int = WINDOW, count: Callable[[Any], int] = tokens) -> None:
         super().__init__(_next, count=count)
         self.limit = window
 
@@ -130,14 +125,20 @@ class Judge(ScriptedServer):
     def stable(self) -> float:
         """The share of each prompt that the next one begins with."""
         prompts = [json.dumps(_cached_part(each.body)) for each in self.asked]
-        pairs = list(zip(prompts, prompts[1:], strict=False))
-        same = sum(len(os.path.commonprefix(pair)) for pair in pairs)
+        pairs = list(pairwise(prompts))
+        same = sum(_common(*pair) for pair in pairs)
         return same / sum(len(before) for before, _ in pairs)
 
     def needs(self, request: Received) -> int:
         """How many of the planted sentences a request holds."""
         text = request.prompt
         return sum(said in text for said in NEEDS.values())
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differ, min(len(one), len(other)))
 
 
 def _broken(request: Received) -> list[str]:

@@ -98,7 +98,9 @@ def _ids(contents: Sequence[types.Content]) -> dict[int, str]:
             ids[id(part)] = asked.id or f"call_{len(ids)}"
             waiting.append((asked.name, ids[id(part)]))
         elif answer := part.function_response:
-            open_ = (key for name, key in waiting if answer.id in (None, key) and name == answer.name)
+            open_ = (
+                key for name, key in waiting if answer.id in (None, key) and name == answer.name
+            )
             ids[id(part)] = found = next(open_, answer.id or f"call_{len(ids)}")
             waiting = [each for each in waiting if each[1] != found]
     return ids
@@ -125,7 +127,7 @@ def _asked(stood: Sequence[types.Part], block: Block) -> Item:
     return block(stood[0])
 
 
-def _block(ids: dict[int, str], part: Any) -> Item:
+def _block(ids: dict[int, str], part: types.Part | types.FunctionResponsePart) -> Item:
     """A part as a block; a result as a dictionary."""
     if asked := getattr(part, "function_call", None):
         body = {"name": asked.name or "", "arguments": _json(asked.args or {})}
@@ -138,10 +140,11 @@ def _block(ids: dict[int, str], part: Any) -> Item:
         return {"role": "tool", "tool_call_id": ids[id(part)], "content": shown}
     made: Item = part.model_dump(mode="json", exclude_none=True)
     if isinstance(text := made.get("text"), str):
-        return {"type": "thinking", "thinking": text} if part.thought else {"type": "text", "text": text}
-    data = made.get("inline_data") or {}
-    if data.get("mime_type", "").startswith("image/"):
-        url = f"data:{data['mime_type']};base64,{base64.b64encode(part.inline_data.data).decode()}"
+        kind = "thought" if getattr(part, "thought", False) else "text"
+        return {"type": kind, kind: text}
+    data: Any = part.inline_data
+    if data and data.data and (data.mime_type or "").startswith("image/"):
+        url = f"data:{data.mime_type};base64,{base64.b64encode(data.data).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file" if "file_data" in made else next(iter(made), "part"), **made}
 
@@ -149,13 +152,13 @@ def _block(ids: dict[int, str], part: Any) -> Item:
 def _written(block: Block, item: Item, stood: Sequence[types.Part]) -> Sequence[types.Part]:
     """What a compression made, as parts of a content."""
     if item["role"] != "tool":
-        return parts.written(item, stood, block, lambda text: types.Part(text=text), _call)
+        return parts.reply_parts(item, stood, block, lambda text: types.Part(text=text), _call)
     own = stood[0] if stood else types.Part(function_response=types.FunctionResponse())
-    before = own.function_response
-    said = parts.written(item, before.parts or (), block, str)
-    texts = [each for each in said if isinstance(each, str)]
+    before: Any = own.function_response
+    said = parts.shown_parts(item, before.parts or (), block, str)
+    text = "\n".join(each for each in said if isinstance(each, str))
     media = [each for each in said if not isinstance(each, str)]
-    made = {"response": {"result": "\n".join(texts)}, "parts": media or None}
+    made = {"response": {"result": text}, "parts": media or None}
     return [_with(own, "function_response", made, item["tool_call_id"])]
 
 
@@ -173,12 +176,12 @@ def _with(part: types.Part, name: str, changes: Item, call_id: str) -> types.Par
 
 
 def _schemas(tools: Sequence[Any]) -> list[Item]:
-    declared = [each for tool in tools for each in getattr(tool, "function_declarations", 0) or ()]
+    declared = [each for tool in tools for each in getattr(tool, "function_declarations", ()) or ()]
     dumped = [each.model_dump(mode="json", exclude_none=True) for each in declared]
     return [{"type": "function", "function": each} for each in dumped]
 
 
-def _text_of(instruction: Any) -> str:
+def _text_of(instruction: object) -> str:
     """The texts of an instruction, which may be a text, a content, parts or a list of these."""
     if isinstance(instruction, Sequence) and not isinstance(instruction, str):
         return "\n\n".join(map(_text_of, instruction))

@@ -1,8 +1,8 @@
 """Hosts whose messages are lists of parts, such as a reply's thought, text and calls.
 
 A host's message becomes one chat-completions dictionary, or several: one for each result of a tool.
-A part becomes a block of its content, a call of a tool (type `function`) or a thought (type
-`thinking`). What a compression leaves as it was comes back as the host's own objects.
+A part becomes a block of its content, or a call of a tool (type `function`). What a compression
+leaves as it was comes back as the host's own objects.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 M = TypeVar("M")
-P = Any
+P = TypeVar("P")
 """A host's part."""
-_BESIDE = ("function", "thinking")
-"""Types of blocks that stand in fields of their own."""
 
 
 class Piece(NamedTuple):
@@ -29,18 +27,18 @@ class Piece(NamedTuple):
     source: int
     """The position of the host's message."""
     item: Item
-    parts: Sequence[P]
+    parts: Sequence[Any]
 
 
 def reply(parts: Sequence[P], block: Callable[[P], Item]) -> Item:
-    """Return the parts of a model's reply as a dictionary."""
+    """Return the parts of a model's reply as a dictionary. A thought is a block of its content:
+    what a model wants back of it, and for how long, is the host's business.
+    """
     made = [block(part) for part in parts]
-    item = {"role": "assistant", "content": content(b for b in made if b["type"] not in _BESIDE)}
-    if calls := [b for b in made if b["type"] == "function"]:
-        item["tool_calls"] = calls
-    if thoughts := [b["thinking"] for b in made if b["type"] == "thinking"]:
-        item["reasoning_content"] = "\n".join(thoughts)
-    return item
+    said = content(b for b in made if b["type"] != "function")
+    calls = [b for b in made if b["type"] == "function"]
+    called = {"content": said or None, "tool_calls": calls} if calls else {"content": said}
+    return {"role": "assistant", **called}
 
 
 def content(made: Iterable[Item]) -> str | list[Item]:
@@ -51,34 +49,39 @@ def content(made: Iterable[Item]) -> str | list[Item]:
     return shown
 
 
-def written(
+def reply_parts(
     item: Item,
     parts: Sequence[P],
     block: Callable[[P], Item],
     text: Callable[[str], P],
-    call: Callable[[Item, P | None], P] | None = None,
+    call: Callable[[Item, P | None], P],
 ) -> list[P]:
-    """Return a changed dictionary as parts: those that it stood for where their blocks are
-    unchanged, and new ones by `text` and `call`, which gets the call that was changed.
+    """Return a changed reply as parts: those that it stood for where their blocks are unchanged,
+    and new ones by `text` and by `call`, which gets the call that was changed, if any.
     """
-    made = [(block(part), part) for part in parts]
-    known = {_key(b): part for b, part in made}
-    asked = [part for b, part in made if b["type"] == "function"]
-    thoughts = [part for b, part in made if b["type"] == "thinking"]
+    asked = [(b, part) for part in parts if (b := block(part))["type"] == "function"]
+    out = shown_parts(item, parts, block, text)
+    for i, each in enumerate(item.get("tool_calls") or ()):
+        before, own = asked[i] if i < len(asked) else (None, None)
+        out.append(own if own is not None and before == each else call(each, own))
+    return out
+
+
+def shown_parts(
+    item: Item, parts: Sequence[P], block: Callable[[P], Item], text: Callable[[str], P]
+) -> list[P]:
+    """Return a changed content as parts, as `reply_parts` does."""
+    known = {_key(block(part)): part for part in parts}
     said = item.get("content") or ()
     shown = [{"type": "text", "text": said}] if isinstance(said, str) else said
-    out = thoughts if "reasoning_content" in item else []
-    out += [known.get(_key(b)) or text(str(b.get("text", ""))) for b in shown]
-    for i, each in enumerate(item.get("tool_calls") or ()):
-        out.append(known.get(_key(each)) or call(each, asked[i] if i < len(asked) else None))
-    return out
+    return [known.get(_key(b)) or text(str(b.get("text", ""))) for b in shown]
 
 
 def given_back(
     fitted: Fitted,
     pieces: Sequence[Piece],
-    written: Callable[[Item, Sequence[P]], Sequence[P]],
-    message: Callable[[int | None, str, Sequence[P]], M],
+    written: Callable[[Item, Sequence[Any]], Sequence[Any]],
+    message: Callable[[int | None, str, Sequence[Any]], M],
 ) -> list[M]:
     """Return what was fitted as the host's messages.
 
@@ -86,7 +89,7 @@ def given_back(
     none for compact's own. `message` makes a message. It gets the position of the host's message
     that the parts belong to, None for compact's own, the role, and the parts.
     """
-    groups: list[tuple[int | None, str, list[P]]] = []
+    groups: list[tuple[int | None, str, list[Any]]] = []
     for item, origin in zip(fitted.messages, fitted.origin, strict=True):
         stood = [pieces[i] for i in origin]
         source = stood[-1].source if stood else None
@@ -107,7 +110,7 @@ def window_of(manager: CompactManager, model: str | None) -> str | None:
     return None if config.max_context_tokens or config.model else model
 
 
-def are_all(parts: Sequence[P], own: Sequence[P]) -> bool:
+def are_all(parts: Sequence[object], own: Sequence[object]) -> bool:
     """Whether these are a message's own parts, in any order."""
     return set(map(id, parts)) == set(map(id, own))
 

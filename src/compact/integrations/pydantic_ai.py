@@ -63,7 +63,7 @@ class FittedContext(AbstractCapability[Any]):
         def message(at: int | None, role: str, said: Sequence[Any]) -> ai.ModelMessage:
             if at is None:
                 return ai.ModelResponse(said) if role == "assistant" else ai.ModelRequest(said)
-            own = before[at]
+            own: Any = before[at]
             return own if parts.are_all(said, own.parts) else replace(own, parts=said)
 
         if not fitted.changed:
@@ -105,19 +105,20 @@ def _pieces(messages: Sequence[ai.ModelMessage]) -> Iterator[Piece]:
                 yield Piece(at, _asked(part), (part,))
 
 
-def _asked(part: Any) -> Item:
+def _asked(part: ai.ModelRequestPart) -> Item:
     """A part of a request as a dictionary."""
     said = parts.content(map(_block, _items(part)))
     if getattr(part, "tool_name", None):
+        answered: Any = part
         marks = {"metadata": {"protected": True}} if getattr(part, "tool_kind", None) else {}
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": said, **marks}
+        return {"role": "tool", "tool_call_id": answered.tool_call_id, "content": said, **marks}
     if isinstance(part, ai.UserPromptPart | ai.SystemPromptPart | ai.RetryFeedbackPart):
         return {"role": "system" if part.part_kind == "system-prompt" else "user", "content": said}
     # a record of the framework's own, such as a change of instructions: what it counts on
     return {"role": "system", "content": said, "metadata": {"protected": True}}
 
 
-def _items(part: Any) -> Sequence[Any]:
+def _items(part: ai.ModelRequestPart) -> Sequence[Any]:
     """What a part of a request says, item by item."""
     if isinstance(part, ai.ToolReturnPart):
         return part.content_items(mode="str", wrap_if_error=False)
@@ -127,29 +128,29 @@ def _items(part: Any) -> Sequence[Any]:
     return [said] if isinstance(said, str) else said
 
 
-def _block(part: Any) -> Item:
+def _block(part: object) -> Item:
     """A part of a reply, or an item of a request, as a block."""
     match part:
         case str(text) | ai.TextPart(content=text) | ai.TextContent(content=text):
             return {"type": "text", "text": text}
         case ai.ThinkingPart(content=text):
-            return {"type": "thinking", "thinking": text}
+            return {"type": "thought", "thought": text}
         case ai.ToolCallPart():
             asked = {"name": part.tool_name, "arguments": part.args_as_json_str()}
             return {"type": "function", "id": part.tool_call_id, "function": asked}
         case ai.ImageUrl(url=url) | ai.BinaryContent(is_image=True, data_uri=url):
             return {"type": "image_url", "image_url": {"url": url}}
-    made: Item = to_jsonable_python(part, bytes_mode="base64", exclude_none=True, fallback=str)
+    made: Item = to_jsonable_python(part, bytes_mode="base64", fallback=str)
     kind = "file" if isinstance(part, ai.FileUrl) else made.get("part_kind", made.get("kind"))
-    return {**made.pop("provider_details", {}), **made, "type": kind}
+    return {**(made.pop("provider_details", None) or {}), **made, "type": kind}
 
 
 def _written(item: Item, stood: Sequence[Any]) -> Sequence[Any]:
     """What a compression made, as parts of a message."""
     if item["role"] == "assistant":
-        return parts.written(item, stood, _block, ai.TextPart, _call)
+        return parts.reply_parts(item, stood, _block, ai.TextPart, _call)
     items = [each for part in stood for each in _items(part)]
-    said: Any = parts.written(item, items, _block, str)
+    said: Any = parts.shown_parts(item, items, _block, str)
     said = said[0] if len(said) == 1 and isinstance(said[0], str) else said
     if item["role"] == "tool":
         if stood:
