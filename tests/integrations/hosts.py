@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal
 
 import openai
 
@@ -17,16 +18,25 @@ Kept = CompactManager | Literal["own"] | None
 SESSION = "harbour"
 
 
-class Host(Protocol):
+class Host:
     """A conversation in a framework."""
+
+    def __init__(self, url: str) -> None:
+        self.client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+        self.loop = asyncio.new_event_loop()
 
     def say(self, text: str) -> str:
         """A turn: what the agent answers."""
-        ...
+        raise NotImplementedError
 
     def state(self) -> list[Any]:
         """What the framework keeps of the conversation, as plain values."""
-        ...
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the loop and its connections."""
+        self.loop.run_until_complete(self.client.close())
+        self.loop.close()
 
 
 def manager(window: int = WINDOW, **options: Any) -> CompactManager:
@@ -34,7 +44,7 @@ def manager(window: int = WINDOW, **options: Any) -> CompactManager:
     return CompactManager(CompactConfig(max_context_tokens=window, tokenizer="o200k"), **options)
 
 
-class PydanticAi:
+class PydanticAi(Host):
     """pydantic-ai; its own means is a processor of the history that keeps the newest messages."""
 
     def __init__(self, url: str, kept: Kept = None) -> None:
@@ -43,6 +53,7 @@ class PydanticAi:
         from pydantic_ai.models.openai import OpenAIChatModel
         from pydantic_ai.providers.openai import OpenAIProvider
 
+        super().__init__(url)
         capabilities: list[Any] = []
         if kept == "own":
             capabilities.append(ProcessHistory(lambda messages: messages[-40:]))
@@ -51,7 +62,7 @@ class PydanticAi:
 
             capabilities.append(FittedContext(kept))
         self.agent = Agent(
-            OpenAIChatModel("tiny", provider=OpenAIProvider(f"{url}/v1", api_key="none")),
+            OpenAIChatModel("tiny", provider=OpenAIProvider(openai_client=self.client)),
             system_prompt=SYSTEM,
             tools=[inspect_lamp],
             model_settings={"max_tokens": ANSWER},
@@ -60,7 +71,8 @@ class PydanticAi:
         self.history: list[Any] = []
 
     def say(self, text: str) -> str:
-        done = self.agent.run_sync(text, message_history=self.history, conversation_id=SESSION)
+        asked = self.agent.run(text, message_history=self.history, conversation_id=SESSION)
+        done = self.loop.run_until_complete(asked)
         self.history = done.all_messages()
         return done.output
 
@@ -71,7 +83,7 @@ class PydanticAi:
         return listed
 
 
-class GoogleAdk:
+class GoogleAdk(Host):
     """Google ADK; its own means is the compaction of events, its summary written by the model."""
 
     def __init__(self, url: str, kept: Kept = None) -> None:
@@ -82,7 +94,7 @@ class GoogleAdk:
         from google.adk.runners import InMemoryRunner
         from google.genai import types
 
-        self.client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+        super().__init__(url)
         agent = LlmAgent(
             name="keeper",
             model=OpenAILlm(model="tiny", client=self.client),
@@ -100,7 +112,6 @@ class GoogleAdk:
 
             options["plugins"] = [FittedContext(kept)]
         self.runner = InMemoryRunner(app=App(name="harbour", root_agent=agent, **options))
-        self.loop = asyncio.new_event_loop()
         made = self.runner.session_service.create_session(
             app_name="harbour", user_id="u", session_id=SESSION
         )
@@ -129,10 +140,5 @@ class GoogleAdk:
         assert session is not None
         return [event.model_dump(mode="json", exclude_none=True) for event in session.events]
 
-    def close(self) -> None:
-        """End the loop and its connections."""
-        self.loop.run_until_complete(self.client.close())
-        self.loop.close()
 
-
-HOSTS = {"pydantic-ai": PydanticAi, "Google ADK": GoogleAdk}
+HOSTS: dict[str, Callable[[str, Kept], Host]] = {"pydantic-ai": PydanticAi, "Google ADK": GoogleAdk}

@@ -108,7 +108,8 @@ def pydantic_fitted(history: list[Any], window: int) -> list[Any]:
         return ai.ModelResponse([ai.TextPart("Yes")])
 
     with CompactManager(CompactConfig(max_context_tokens=window, tokenizer="o200k")) as manager:
-        Agent(FunctionModel(answer), capabilities=[Shown(manager, "s")]).run_sync("Hello")
+        agent = Agent(FunctionModel(answer), capabilities=[Shown(manager, "s")])
+        asyncio.run(agent.run("Hello"))
     return seen[0]
 
 
@@ -173,7 +174,7 @@ BOTH = [
 
 @pytest.mark.parametrize(("made", "fitted"), BOTH)
 @given(seed=st.integers(0, 10**9), window=st.sampled_from(WINDOWS))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_what_is_kept_is_the_hosts_own(
     made: Make, fitted: Callable[[list[Any], int], list[Any]], seed: int, window: int
 ) -> None:

@@ -83,14 +83,13 @@ def tokens(body: Mapping[str, Any]) -> int:
 
 def asked_of(url: str) -> Callable[[Mapping[str, Any]], int]:
     """Return a count by a real llama.cpp server: what it takes, or refuses."""
-    client = httpx.Client(base_url=url, timeout=60)
 
     def count(body: Mapping[str, Any]) -> int:
         face = "responses" if "input" in body else "chat/completions"
         least = {"max_tokens": 1, "max_output_tokens": 1, "max_completion_tokens": 1}
         sent = {**body, **{k: v for k, v in least.items() if k in body}, "stream": False}
         sent["tool_choice"] = "none"
-        answer = client.post(f"/v1/{face}", json=sent).json()
+        answer = httpx.post(f"{url}/v1/{face}", json=sent, timeout=60).json()
         if "error" in answer:
             return int(answer["error"].get("n_prompt_tokens") or 0)
         usage = answer["usage"]
