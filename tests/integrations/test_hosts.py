@@ -1,4 +1,4 @@
-"""Many turns, a hundred at night, in the real frameworks, with a tool and results larger than the window."""
+"""Many turns in the real frameworks, a hundred at night; some results exceed the window."""
 
 from __future__ import annotations
 
