@@ -21,6 +21,8 @@ from compact import (
 from compact.cli.stores import SessionCatalog
 from compact.config import CompactConfig
 from compact.errors import InvalidConfig, InvalidInput, NotFound
+from compact.messages.messages import Message
+from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Snapshot
 from compact.session.goals import Goals
 from compact.session.recall import RecallTools
@@ -68,6 +70,8 @@ REFUSED: dict[type, dict[str, Try]] = {
     },
     CompactManager: {
         "session": lambda manager: manager.session("theirs"),
+        "fit": lambda manager: manager.fit("theirs", SAID),
+        "afit": lambda manager: asyncio.run(manager.afit("theirs", SAID)),
         "preflight": lambda manager: manager.preflight("theirs", SAID),
         "apreflight": lambda manager: asyncio.run(manager.apreflight("theirs", SAID)),
         "manual_compact": lambda manager: manager.manual_compact("theirs", SAID),
@@ -107,7 +111,7 @@ LISTING: dict[type, dict[str, Try]] = {
         "recall": lambda ctx: ctx.recall(ASKED),
         "time.snapshots": lambda ctx: ctx.time.snapshots(),
     },
-    CompactManager: {},
+    CompactManager: {"recognize": lambda manager: manager.recognize(theirs_in(manager.store))},
 }  # fmt: skip
 """Class → method → a call whose answer tells nothing of it."""
 OTHERS: dict[type, set[str]] = {
@@ -133,7 +137,7 @@ OTHERS: dict[type, set[str]] = {
         *("time.branch", "time.context_at", "time.moves", "time.redo", "time.snapshot"),
         *("time.undo", "tools.schemas"),
     },
-    CompactManager: {"close", "subscribe"},
+    CompactManager: {"check", "close", "subscribe"},
 }
 """Class → methods that name no session and list none."""
 HANDLES = {"goals": Goals, "review": Review, "time": TimeTravel, "tools": RecallTools}
@@ -144,6 +148,12 @@ CASES = [
     for kind, calls in table.items()
     for name, call in calls.items()
 ]
+
+
+def theirs_in(store: SessionStore) -> list[Message]:
+    """All messages of theirs."""
+    branch = store.session("theirs").branch
+    return [entry.message for entry in store.read(branch.id, 0, branch.messages)]
 
 
 def snapshot_of(ctx: ContextManager) -> Snapshot:

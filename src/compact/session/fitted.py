@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -23,6 +23,7 @@ from compact.session.prompt_sender import Taken
 if TYPE_CHECKING:
     from compact.session.context_manager import ContextManager, Place
 
+T = TypeVar("T")
 Origin = tuple[int, ...]
 """Indexes of the caller's messages that stand in a sent message."""
 
@@ -50,7 +51,7 @@ class Fitted:
         self._prompt, self._session, self._given = prompt, session, tuple(read)
         sent = prompt.messages if prompt else []
         origin = tuple(prompt.origin) if prompt else ()
-        is_own = [
+        self._is_own = is_own = [
             len(stands) == 1 and _is_same(message, read[stands[0]])
             for message, stands in zip(sent, origin, strict=True)
         ]
@@ -68,6 +69,16 @@ class Fitted:
             self.messages = [given[o[0]] if is_given else m for m, o, is_given in rows]
         self.tokens: int = prompt.taken.tokens if prompt else 0
         """Tokens of the whole prompt, with the system prompt and the tools."""
+
+    def into(self, own: Sequence[T], make: Callable[[Any, Sequence[T]], T]) -> list[T]:
+        """Return the messages to send as a framework's: of its `own` messages, given in the same
+        order, those that are sent as they were given. Others are what `make` returns for a sent
+        message and the framework's messages that stand in it.
+        """
+        if not self.changed:
+            return list(own)
+        rows = zip(self.messages, self.origin, self._is_own, strict=True)
+        return [own[o[0]] if same else make(m, [own[i] for i in o]) for m, o, same in rows]
 
     def copies(self) -> list[Any]:
         """Return the messages to send without the caller's objects, so that you may change them."""

@@ -1,0 +1,92 @@
+"""LangChain's agents: the suite of doors, its own requests, and a real llama.cpp server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import openai
+import pytest
+
+from compact import CompactConfig, CompactManager, InvalidArgument
+from compact.models.providers.tokenizers import HuggingFaceEstimator
+from compact.testing import doors
+from compact.testing.doors import PROMISES, TURNS, Judge, Run, Suite
+from tests.models import tiny_llama
+
+pytest.importorskip("langchain")
+
+from tests.integrations.langchain_door import ANSWER, LangChainDoor
+
+SERVED = 2_048
+
+
+@pytest.fixture(scope="module")
+def suite() -> Suite:
+    return Suite(LangChainDoor())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
+def test_the_door_keeps_every_promise(suite: Suite, promise: Callable[[Suite], None]) -> None:
+    promise(suite)
+
+
+def test_a_short_conversation_is_not_touched(suite: Suite) -> None:
+    doors.wrong_settings_fail_at_start(suite)
+    doors.what_fits_is_not_touched(suite)
+
+
+def test_a_conversation_without_a_name_is_refused() -> None:
+    with doors.manager_of() as manager:
+        agent = LangChainDoor().agent(Judge(), [doors.TOOL], manager, "")
+        with pytest.raises(InvalidArgument, match="thread_id"):
+            agent.turn("Is beam 1 sound?")
+
+
+def test_a_server_with_a_smaller_window_is_obeyed() -> None:
+    """The settings say 4,096 and the server has 2,500: one refusal, told, and then none."""
+    with doors.manager_of() as manager:
+        run = Run(LangChainDoor(), manager=manager, judge=Judge(window=2_500)).turns(0, 30)
+        assert run.judge.refusals == 1
+        assert run.judge.turn_of[-1] == 29
+        assert len(run.judge.prompts) == 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_hundred_turns_against_a_real_server(
+    llama: Callable[[int], str], tiny_model: tiny_llama.Model, is_ours: bool
+) -> None:
+    """Each prompt goes to llama.cpp with a window of 2,048: none is too large, most are without."""
+    client = openai.OpenAI(base_url=f"{llama(SERVED)}/v1", api_key="none", max_retries=0)
+    estimator = HuggingFaceEstimator(tiny_model.tokenizer, framing=tiny_llama.FRAMING)
+    config = CompactConfig(max_context_tokens=SERVED, output_reserve=ANSWER)
+    refused: list[str] = []
+
+    class Server:
+        """The client's completions; a refusal is counted."""
+
+        def create(self, **request: object) -> None:
+            try:
+                client.chat.completions.create(**request)  # type: ignore[call-overload]
+            except openai.BadRequestError as error:
+                refused.append(str(error))
+                judge.refusals += 1
+                raise
+            except openai.InternalServerError:
+                return  # llama.cpp cannot read what its model wrote
+
+    judge = Judge(window=None)
+    with CompactManager(config, tokenizer=estimator, summarizer="extractive") as manager:
+        door = LangChainDoor(Server())
+        run = Run(door, manager=manager if is_ours else None, judge=judge).turns(0, TURNS)
+    print(f"{len(refused)} of {len(refused) + len(judge.prompts)} refused")
+    assert not judge.faults
+    if is_ours:
+        assert not refused
+        assert len(judge.prompts) == 2 * TURNS
+        assert len(run.states[-1]) > 4 * (TURNS - 1)
+    else:
+        assert len(refused) > TURNS // 2
+        assert all("exceed" in text for text in refused)
+    client.close()
