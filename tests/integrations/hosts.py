@@ -16,6 +16,7 @@ from tests.integrations.turns import ANSWER, SYSTEM, WINDOW, inspect_lamp
 
 Kept = CompactManager | Literal["own"] | None
 SESSION = "harbour"
+LOOK = inspect_lamp
 
 
 class Host:
@@ -25,8 +26,16 @@ class Host:
         self.client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
         self.loop = asyncio.new_event_loop()
 
-    def say(self, text: str) -> str:
+    def say(self, text: str, *, streamed: bool = False) -> str:
         """A turn: what the agent answers."""
+        return self.loop.run_until_complete(self.said(text, streamed))
+
+    async def said(self, text: str, streamed: bool) -> str:
+        """`say`, awaited."""
+        raise NotImplementedError
+
+    def edit(self, turns: int, text: str) -> None:
+        """Go back to before the turn of that number, and say this text instead."""
         raise NotImplementedError
 
     def state(self) -> list[Any]:
@@ -47,7 +56,9 @@ def manager(window: int = WINDOW, **options: Any) -> CompactManager:
 class PydanticAi(Host):
     """pydantic-ai; its own means is a processor of the history that keeps the newest messages."""
 
-    def __init__(self, url: str, kept: Kept = None) -> None:
+    def __init__(
+        self, url: str, kept: Kept = None, name: str = SESSION, tool: Callable[..., str] = LOOK
+    ) -> None:
         from pydantic_ai import Agent
         from pydantic_ai.capabilities import ProcessHistory
         from pydantic_ai.models.openai import OpenAIChatModel
@@ -64,17 +75,27 @@ class PydanticAi(Host):
         self.agent = Agent(
             OpenAIChatModel("tiny", provider=OpenAIProvider(openai_client=self.client)),
             system_prompt=SYSTEM,
-            tools=[inspect_lamp],
+            tools=[tool],
             model_settings={"max_tokens": ANSWER},
             capabilities=capabilities,
         )
+        self.name = name
         self.history: list[Any] = []
 
-    def say(self, text: str) -> str:
-        asked = self.agent.run(text, message_history=self.history, conversation_id=SESSION)
-        done = self.loop.run_until_complete(asked)
+    async def said(self, text: str, streamed: bool) -> str:
+        options: Any = {"message_history": self.history, "conversation_id": self.name}
+        if streamed:
+            async with self.agent.run_stream(text, **options) as running:
+                answer: str = await running.get_output()
+                self.history = running.all_messages()
+            return answer
+        done = await self.agent.run(text, **options)
         self.history = done.all_messages()
         return done.output
+
+    def edit(self, turns: int, text: str) -> None:
+        self.history = self.history[: 4 * turns]
+        self.say(text)
 
     def state(self) -> list[Any]:
         from pydantic_ai.messages import ModelMessagesTypeAdapter
@@ -86,7 +107,9 @@ class PydanticAi(Host):
 class GoogleAdk(Host):
     """Google ADK; its own means is the compaction of events, its summary written by the model."""
 
-    def __init__(self, url: str, kept: Kept = None) -> None:
+    def __init__(
+        self, url: str, kept: Kept = None, name: str = SESSION, tool: Callable[..., str] = LOOK
+    ) -> None:
         from google.adk.agents import LlmAgent
         from google.adk.apps import App
         from google.adk.apps._configs import EventsCompactionConfig
@@ -95,11 +118,12 @@ class GoogleAdk(Host):
         from google.genai import types
 
         super().__init__(url)
+        self.name = name
         agent = LlmAgent(
             name="keeper",
             model=OpenAILlm(model="tiny", client=self.client),
             instruction=SYSTEM,
-            tools=[inspect_lamp],
+            tools=[tool],
             generate_content_config=types.GenerateContentConfig(max_output_tokens=ANSWER),
         )
         options: dict[str, Any] = {}
@@ -113,32 +137,41 @@ class GoogleAdk(Host):
             options["plugins"] = [FittedContext(kept)]
         self.runner = InMemoryRunner(app=App(name="harbour", root_agent=agent, **options))
         made = self.runner.session_service.create_session(
-            app_name="harbour", user_id="u", session_id=SESSION
+            app_name="harbour", user_id="u", session_id=name
         )
         self.loop.run_until_complete(made)
 
-    def say(self, text: str) -> str:
+    async def said(self, text: str, streamed: bool) -> str:
+        from google.adk.agents.run_config import RunConfig, StreamingMode
         from google.genai import types
 
-        async def said() -> str:
-            answer = ""
-            asked = types.UserContent(text)
-            async for event in self.runner.run_async(
-                user_id="u", session_id=SESSION, new_message=asked
-            ):
-                if event.is_final_response() and event.content and event.content.parts:
-                    answer = event.content.parts[0].text or ""
-            return answer
+        answer = ""
+        mode = StreamingMode.SSE if streamed else StreamingMode.NONE
+        async for event in self.runner.run_async(
+            user_id="u",
+            session_id=self.name,
+            new_message=types.UserContent(text),
+            run_config=RunConfig(streaming_mode=mode),
+        ):
+            if event.is_final_response() and event.content and event.content.parts:
+                answer = event.content.parts[0].text or ""
+        return answer
 
-        return self.loop.run_until_complete(said())
+    def edit(self, turns: int, text: str) -> None:
+        names = list(dict.fromkeys(event["invocation_id"] for event in self.state()))
+        undone = self.runner.rewind_async(
+            user_id="u", session_id=self.name, rewind_before_invocation_id=names[turns]
+        )
+        self.loop.run_until_complete(undone)
+        self.say(text)
 
     def state(self) -> list[Any]:
         service = self.runner.session_service
         session = self.loop.run_until_complete(
-            service.get_session(app_name="harbour", user_id="u", session_id=SESSION)
+            service.get_session(app_name="harbour", user_id="u", session_id=self.name)
         )
         assert session is not None
         return [event.model_dump(mode="json", exclude_none=True) for event in session.events]
 
 
-HOSTS: dict[str, Callable[[str, Kept], Host]] = {"pydantic-ai": PydanticAi, "Google ADK": GoogleAdk}
+HOSTS: dict[str, Callable[..., Host]] = {"pydantic-ai": PydanticAi, "Google ADK": GoogleAdk}
