@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Literal
 
 import openai
@@ -24,7 +25,11 @@ class Host:
 
     def __init__(self, url: str) -> None:
         self.client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
-        self.loop = asyncio.new_event_loop()
+
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of all turns. An agent that cannot be made needs none."""
+        return asyncio.new_event_loop()
 
     def say(self, text: str, *, streamed: bool = False) -> str:
         """A turn: what the agent answers."""
@@ -91,7 +96,7 @@ class PydanticAi(Host):
             return answer
         done = await self.agent.run(text, **options)
         self.history = done.all_messages()
-        return done.output
+        return str(done.output)
 
     def edit(self, turns: int, text: str) -> None:
         self.history = self.history[: 4 * turns]
@@ -142,16 +147,17 @@ class GoogleAdk(Host):
         self.loop.run_until_complete(made)
 
     async def said(self, text: str, streamed: bool) -> str:
-        from google.adk.agents.run_config import RunConfig, StreamingMode
+        from google.adk.agents import run_config as adk
         from google.genai import types
 
         answer = ""
-        mode = StreamingMode.SSE if streamed else StreamingMode.NONE
+        modes: Any = vars(adk)["StreamingMode"]
+        mode = modes.SSE if streamed else modes.NONE
         async for event in self.runner.run_async(
             user_id="u",
             session_id=self.name,
             new_message=types.UserContent(text),
-            run_config=RunConfig(streaming_mode=mode),
+            run_config=adk.RunConfig(streaming_mode=mode),
         ):
             if event.is_final_response() and event.content and event.content.parts:
                 answer = event.content.parts[0].text or ""

@@ -142,7 +142,7 @@ def _block(ids: dict[int, str], part: types.Part | types.FunctionResponsePart) -
     if isinstance(text := made.get("text"), str):
         kind = "thought" if getattr(part, "thought", False) else "text"
         return {"type": kind, kind: text}
-    data: Any = getattr(part, "inline_data", None)
+    data: Any = getattr(part, "inline_data", None)  # of two types
     if data and data.data and (data.mime_type or "").startswith("image/"):
         url = f"data:{data.mime_type};base64,{base64.b64encode(data.data).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from compact import CompactManager, wiring
 from compact.integrations import parts
@@ -63,8 +63,9 @@ class FittedContext(AbstractCapability[Any]):
         def message(at: int | None, role: str, said: Sequence[Any]) -> ai.ModelMessage:
             if at is None:
                 return ai.ModelResponse(said) if role == "assistant" else ai.ModelRequest(said)
-            own: Any = before[at]
-            return own if parts.are_all(said, own.parts) else replace(own, parts=said)
+            own, is_whole = before[at], parts.are_all(said, before[at].parts)
+            made: ai.ModelMessage = own if is_whole else replace(cast("Any", own), parts=said)
+            return made
 
         if not fitted.changed:
             return request_context
