@@ -8,6 +8,7 @@ sentences that the person says once, those in the last request.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -49,6 +50,7 @@ def _table(title: str, window: int, count: Callable[[Any], int] | None, turns: i
         for kept in ("compact", "its own", "nobody"):
             overflows, row = _gone_through(name, kept, window, count, turns)
             table.rows.append((name, kept, *row))
+            print(*table.rows[-1], sep=" | ", file=sys.stderr, flush=True)
             if kept == "compact":
                 table.checks.append(Check(f"overflows of {name} with compact", overflows, 0))
     return table

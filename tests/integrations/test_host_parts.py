@@ -204,10 +204,8 @@ def dangling(messages: Sequence[Any]) -> list[str]:
     for message in messages:
         calls, answers = list[str](), list[str]()
         for part in message.parts or ():
-            call, answer = (
-                getattr(part, "function_call", None),
-                getattr(part, "function_response", 0),
-            )
+            call = getattr(part, "function_call", None)
+            answer = getattr(part, "function_response", None)
             if call or getattr(part, "part_kind", "") == "tool-call":
                 calls.append(str(call.name if call else part.tool_call_id))
             elif answer or getattr(part, "part_kind", "") == "tool-return":
