@@ -342,12 +342,16 @@ def chat_model(
     return cast("ChatModel", made(named.name, **at))
 
 
-def session_store(store: str | Path | SessionStore | None) -> SessionStore:
-    """Open the store in a file. `:memory:` is a database in memory, and None a store in plain
-    memory. An open store is returned unchanged.
+def session_store(
+    store: str | Path | SessionStore | None, scope: str | None = None
+) -> SessionStore:
+    """Open the store in a file, or in PostgreSQL at `postgresql://…`. `:memory:` is a database in
+    memory, and None a store in plain memory. An open store is returned unchanged. A store in
+    PostgreSQL shows `scope` only.
 
     Raises:
         StoreFailed: the file cannot be opened.
+        InvalidArgument: the extra `postgres` is not installed.
     """
     if store is None:
         from compact.store.inmemory import InMemoryStore
@@ -355,9 +359,36 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
         return InMemoryStore()
     if not isinstance(store, str | Path):
         return store
+    if is_server(store):
+        return _on_server(str(store), scope)
     from compact.store.sqlite.store import SQLiteManager
 
     return SQLiteManager(store)
+
+
+def is_server(store: object) -> bool:
+    """Whether this is the address of a PostgreSQL server, not a file."""
+    return isinstance(store, str) and store.startswith(("postgresql://", "postgres://"))
+
+
+def shown_name(store: str) -> str:
+    """Return a store's name as it may be shown: an address without its password."""
+    if not is_server(store):
+        return store
+    from compact.store.postgres.schema import without_password
+
+    return without_password(store)
+
+
+def _on_server(address: str, scope: str | None) -> SessionStore:
+    try:
+        from compact.store.postgres.store import PostgresStore
+    except ImportError as missing:
+        from compact.models.providers.clients import how_to_install
+
+        how = how_to_install("postgres")
+        raise InvalidArgument("store", f"sessions in PostgreSQL need psycopg: {how}") from missing
+    return PostgresStore(address, scope=scope)
 
 
 def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
@@ -413,13 +444,15 @@ def archive_place(place: str | Path) -> str:
 
 
 def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
-    """Open the store in a file. With `create`, make the file if it does not exist.
+    """Open the store in a file, or on a server. With `create`, make the file if it does not exist.
 
     Raises:
         NotFound: there is no such file, or it is empty.
         StoreFailed: the file cannot be opened.
         StoreDamaged: the file is not a database, or a damaged one.
     """
+    if is_server(path):
+        return session_store(path)
     file = named_path(path)
     try:
         if not create and not file.exists():

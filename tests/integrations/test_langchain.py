@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 
 import openai
 import pytest
@@ -15,8 +17,11 @@ from tests.models import tiny_llama
 
 pytest.importorskip("langchain")
 
+from langchain_core.language_models import FakeListChatModel
+
 from tests.integrations.langchain_door import ANSWER, LangChainDoor
 
+ROOT = Path(__file__).resolve().parents[2]
 SERVED = 2_048
 
 
@@ -50,6 +55,21 @@ def test_a_server_with_a_smaller_window_is_obeyed() -> None:
         assert run.judge.refusals == 1
         assert run.judge.turn_of[-1] == 29
         assert len(run.judge.prompts) == 60
+
+
+def test_the_example_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In ten lines, with another model in the place of OpenAI's."""
+    source = (ROOT / "examples" / "langchain_agent.py").read_text(encoding="utf-8")
+    code = [line for line in source.split('"""')[2].splitlines() if line.strip()]
+    assert len([line for line in code if "import" not in line]) <= 10
+    model = FakeListChatModel(responses=["The northern one."])
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda _: model)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples" / "langchain_agent.py"))
+    assert capsys.readouterr().out == "The northern one.\n"
 
 
 @pytest.mark.slow

@@ -140,6 +140,16 @@ def test_a_kept_message_is_the_callers_object_and_a_mark_is_not_sent():
         assert "metadata" not in fitted.messages[-1]
 
 
+def test_half_a_character_is_no_obstacle():
+    """A lone surrogate is sent as the replacement character: that is not the caller's message."""
+    with manager_of() as manager:
+        given = [{"role": "user", "content": "\ud83d smile"}, *talk(0, 3)]
+        fitted = manager.fit("s", given)
+        assert fitted.origin[0] == (0,)
+        assert fitted.messages[0]["content"] == "\ufffd smile"
+        assert fitted.messages[1] is given[1]
+
+
 def test_the_same_list_from_a_loop_and_without_one():
     with manager_of() as manager, manager_of() as other:
         given = talk(0, 30)

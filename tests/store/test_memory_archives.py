@@ -686,6 +686,28 @@ def test_a_repair_tells_the_loss_of_packed_texts(tmp_path: Path) -> None:
         assert store.moved_sessions() == {"b": False}
 
 
+def test_a_repair_keeps_the_packed_texts_before_the_damage(tmp_path: Path) -> None:
+    random_ = random.Random(1)
+    said = [" ".join(f"{random_.random()}" for _ in range(40)) for _ in range(1_000)]
+    with opened(tmp_path / "chat.db") as store:
+        store.append("a", [entry(each) for each in said])
+        store.pack_sessions(["a"], now=NOW)
+        keys = [key for (key,) in store.db.execute("SELECT key FROM packed ORDER BY key")]
+        sql = "UPDATE packed SET data = zeroblob(length(data)) WHERE key = ?"
+        store.db.execute(sql, (keys[len(keys) // 2],))
+    report = repair(tmp_path / "chat.db")
+    (branch,) = report.branches
+    assert len(said) / 4 < branch.saved < len(said) * 3 / 4
+    assert not report.is_complete
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        assert store.integrity_check() == []
+        now = texts(store.read("a", 0, 10**9))
+    kept = {n for n, each in enumerate(now) if each == said[n]}
+    damaged = kept.symmetric_difference(range(len(said)))
+    assert damaged == {*branch.missing, *branch.altered}
+    assert {now[n] for n in branch.missing} == {LOST}
+
+
 def test_packed_texts_are_found_again_where_their_record_is_lost(tmp_path: Path) -> None:
     with made(tmp_path / "chat.db", "a", "b") as store:
         before = [told(store, name)[2] for name in "ab"]

@@ -187,7 +187,7 @@ def opened(
             "compactctl sessions import FILE, compactctl migrate PATH or compactctl chat"
         ) from None
     try:
-        yield SessionCatalog(store, file, settings, options.scope)
+        yield SessionCatalog(store, wiring.shown_name(file), settings, options.scope)
     finally:
         store.close()
 

@@ -30,13 +30,13 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     history, standing = selection.history, selection.standing
     summary = judged.summary
     said = _text_of(selection, task, summary)
-    text = redact(said, history.secrets).text  # the text outlives its source
+    text = redact(said, history.secrets).text  # the checkpoint may outlive its messages
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
     number = max((c.number for c in task.sources), default=standing.number + 1)
     source = [history[i].id for i in (span.first, span.last)]
-    if standing.is_session:  # another recipe of the same words is another checkpoint
+    if standing.is_session:  # other settings make another checkpoint of the same words
         source.append(f"{history.link(span.last + 1)} {number} {kept} {released}")
     made = Checkpoint(
         id=checkpoint_id(span, source, text),

@@ -109,5 +109,5 @@ def _step(
 ) -> Checkpoint | Rewrite:
     only = sources[0]
     if len(sources) == 1 and only.token_count <= min(cap, caps.of(only.level)):
-        return only  # it keeps its words, and its level: so it must be within that one's cap too
+        return only  # It keeps its words and its level, so it must be within that level's cap too
     return Rewrite(sources, level, cap)

@@ -23,17 +23,17 @@ from compact.text.modes import KindWeights, weights_of
 from compact.text.outline import NAMES, NOW, OUTLINE, SAID, STORY
 
 NOW_SHARE, LEAST_NOW = 1 / 8, 100
-"""The present gets at most this share of the room; but at least this many tokens, up to a third of
-the room."""
+"""The section on the present gets at most this share of the room, but at least this many tokens, up
+to a third of the room."""
 CODE_NAMES, OTHER_NAMES, MOST_NAMES = 0.34, 0.1, 0.45
-"""Shares of the room for names: if files are written or commands run; if other tools are called;
-and the largest that a mode may set. Plain talk has none."""
+"""Shares of the room for names. `CODE_NAMES`: files are written or commands run. `OTHER_NAMES`:
+other tools are called. `MOST_NAMES`: the largest that a mode may set. Plain talk has none."""
 HEADING_TOKENS = 5
 """Most tokens of a section heading with its blank line."""
 REFERENCE_TOKENS, AFTER_TOKENS = 24, 32
-"""Tokens of the line that says what a checkpoint is, and of the sentence on what comes next."""
+"""Tokens of `REFERENCE_LINE`, and of the sentence that says what comes after a checkpoint."""
 TOLD_PART = 0.45
-"""Share of the room that a model's story may always take."""
+"""Share of the room that a model's story may take in any case."""
 WORTH_TELLING = 0.05
 """If names leave at least this share of the room unused, the story gets it."""
 LEAST_STORY = 24
@@ -47,11 +47,11 @@ class Composer:
     notes: Notes
     counter: TokenCounter
     seen: VisibleText = NOTHING
-    """The text that the reader already sees."""
+    """Text that the reader sees elsewhere. It is not repeated."""
     mode: str = "assistant"
     strategy: str = "task_state"
     last: int = 1 << 60
-    """Position in the log from which on the prompt shows everything word for word."""
+    """From this position on, the prompt shows every message word for word."""
     clipped: Collection[int] = ()
     """Positions of shortened messages in the prompt."""
     by_model: bool = False
@@ -63,7 +63,7 @@ class Composer:
         return weights_of(self.mode, self.strategy)
 
     def now(self, room: int) -> str:
-        """Return the lines on the present that fit."""
+        """Return the lines on the present that fit into `NOW_SHARE` of the room."""
         room = max(min(LEAST_NOW, room // 3), int(NOW_SHARE * room))
         lines = list[str]()
         for told in lines_of(self.notes, self.seen, self.counter):
@@ -81,7 +81,7 @@ class Composer:
         return _joined({NOW: now}), int(left * (1 - self._names_share))
 
     def story_room(self, room: int) -> int:
-        """Return the tokens that a model's story may always take."""
+        """Return the tokens that a model's story may take in any case."""
         return int(TOLD_PART * (room - REFERENCE_TOKENS - AFTER_TOKENS))
 
     @property
@@ -127,7 +127,7 @@ class Composer:
         return _joined({**parts, NAMES: names})
 
     def _chronology(self, story: str) -> Chronology:
-        """Tell in order what neither the story nor the prompt says. If there is a story, tell only
+        """Return what neither the story nor the prompt says, in order. Beside a model's story, only
         the user's words.
         """
         weights = self.weights

@@ -1,8 +1,8 @@
 """Excerpts: lines of the messages that fill the room a digest has left.
 
-Lines are chosen by how much they tell together; the user's questions and decisions come first. The
-lines keep the order of the log, each message under its position and speaker, with `…` for missing
-lines. What the digest says is not repeated.
+Lines are chosen so that together they tell as much as possible; the user's questions and decisions
+come first. The lines keep the order of the log, each message under its position and speaker, with
+`…` for missing lines. What the digest says is not repeated.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from compact.text.speakers import Speaker, speaker_of
 
 HEADING = "## Excerpts"
 PROSE = 120
-"""Longer lines of speech are chosen by sentence, and tool lines longer than `LONG_LINE`."""
+"""Longer lines of speech are split into sentences, and tool lines longer than `LONG_LINE`."""
 MARK_TOKENS = 7
 """About how many tokens the line above a message's lines takes, together with `…`."""
 ORDER: Sequence[Speaker] = ("person", "assistant", "observation", "tool")
-"""Whose lines fill the rest, in this order, if none tells anything new."""
+"""If no line says anything new, the rest is filled by speaker, in this order."""
 FIRST_SHARE = 0.6
 """Questions and decisions take at most this share of the room."""
 FIRST_TRY, TRIES, SPARE = 0.85, 5, 0.02
-"""Share of the room for the first choice, since marks take room too; how often the choice is
-repeated; and the share that may stay free."""
+"""`FIRST_TRY`: share of the room for the first choice, since marks take room too. `TRIES`: how
+often lines are chosen. `SPARE`: share of the room that may stay free."""
 SHORTEST_PIECE = 40
 """Fewest characters of a piece of a line: about six words."""
 LEFT_OUT = "…"
@@ -50,8 +50,8 @@ class Excerpts:
             self._lines += [Said(place, speaker, line) for line in lines_of(message, longest)]
 
     def telling(self, told: str, *, names: Iterable[str] = (), since: int = 0) -> str:
-        """Return as many new lines as fit, those with these names first. Positions count from
-        `since`. Return an empty text if none fits.
+        """Return as many new lines as fit, lines with these `names` first. Positions count from
+        `since`. Empty if no line fits.
         """
         room = self._room
         new = list(self._untold(told))
@@ -72,7 +72,7 @@ class Excerpts:
         return best
 
     def _untold(self, told: str) -> Iterator[Said]:
-        """Yield lines that the digest lacks. Prose is searched anywhere in it, all else by line."""
+        """Yield lines that the digest (`told`) lacks. Only speech is also found inside lines."""
         lines = set(map(str.strip, told.splitlines()))
         for said in self._lines:
             text = said.text.strip()

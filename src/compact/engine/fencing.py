@@ -40,7 +40,7 @@ PART = "Story of part"
 """The speaker label of a part's summary, before its number."""
 WRITTEN, GOALS, TASKS, WANTED = "Already written down", "Open goals", "Still to do", "To be kept"
 TOLD, IN_VIEW = "Told before", "Stays in view"
-"""The speaker labels of texts other than the messages, with those above."""
+"""Speaker labels of other texts than messages, like the two above."""
 _SPEAKERS = {
     "system": "System",
     "person": "User",
@@ -58,7 +58,7 @@ SAME, REPEATED_LINE = "[as shown above]", 40
 LONGEST_NAME = 40
 """Most characters of a speaker's name."""
 BLANK = "0" * 8
-"""Placeholder for a marker before there are data; it has the same length."""
+"""Placeholder with a marker's length, for counting before there are data."""
 _FENCE = regex(r"<{3}(?=data\b)|(?<=of data)>{3}")
 _FENCE_LINE = regex(r"< ?<<data\b|\bend of data ?>")
 _SPEAKER = regex(
@@ -100,9 +100,9 @@ def blocks_of(
     *,
     longest: int,
 ) -> list[Block]:
-    """Return the messages as blocks, in order. A message that shows nothing has none. `answers` are
-    the user's answers to a message, by its id. Tool lines that were shown before are left out
-    (files read twice). Tool texts beyond `longest` characters are cut to head and tail.
+    """Return the messages as blocks, in order. A message that shows nothing has none. `answers`
+    maps a message's id to the user's answer. Tool lines that were shown before are left out (files
+    read twice). Tool texts beyond `longest` characters are cut to head and tail.
     """
     clean = cleaned(visible_texts(messages))
     names: dict[str, str] = {}
@@ -138,7 +138,7 @@ Clean = Callable[[str], str]
 
 
 def cleaned(texts: Iterable[str]) -> Clean:
-    """Return a function that removes these texts' secrets, and text that imitates our marks."""
+    """Return a function that removes these texts' secrets, and text that imitates our fence."""
     secrets = secrets_of(texts)
 
     def clean(text: str) -> str:

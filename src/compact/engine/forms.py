@@ -27,7 +27,7 @@ from compact.text.speakers import speaker_of
 
 
 class ClosedMessages:
-    """Messages as the prompt can show them, closed as providers accept them."""
+    """Messages in one form. Each call has a result and each result a call, as providers demand."""
 
     def __init__(self, messages: Sequence[Message], tokens: int) -> None:
         self.messages, self.tokens = messages, tokens
@@ -97,14 +97,14 @@ class Forms:
         self._history = history
         self._groups: dict[tuple[int, int], GroupForms] = {}
         self._starts: dict[int, tuple[int, int]] = {}
-        """Where the group before a cut starts, and for which length of the history this holds. It
-        holds for any length if later messages cannot change it."""
+        """Cut → start of the group before it, and the history's length for which this holds: any
+        (`sys.maxsize`) if later messages cannot change it."""
         self._standing: dict[str, tuple[tuple[str, int], ClosedMessages]] = {}
-        """Checkpoint id -> its messages as the prompt shows them, and what identifies them."""
+        """Checkpoint id → its summary and tokens, and its messages as the prompt shows them."""
         self._ready = 0
-        """Where the groups end that were prepared ahead."""
+        """End of the newest group that was prepared ahead."""
         self._newest = -1
-        """Position of the newest user message at that time."""
+        """Position of the newest user message when groups were prepared."""
 
     def of(self, group: Group) -> GroupForms:
         """Return the forms of a group."""
@@ -179,8 +179,8 @@ def forms_of(history: History) -> Forms:
 
 
 def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -> ClosedMessages:
-    """Return messages of one group word for word, closed."""
-    plain = all(isinstance(m.content, str) for m in said)  # nothing could be open or orphaned
+    """Return messages of one group word for word, with open calls answered."""
+    plain = all(isinstance(m.content, str) for m in said)  # texts have no calls and results
     shown = said if plain else shorten.closed(said)
     if shown == said:
         return ClosedMessages(shown, sum(map(history.tokens, positions)))
@@ -211,5 +211,5 @@ def may_shorten(message: Message, spared: Message | None) -> bool:
     Nor may a spared message that holds only results.
     """
     if spared is not None and message.id == spared.id and not spared.text:
-        return False  # also if it is text by now, as its call is hidden
+        return False  # even if its result became a note because its call is hidden
     return message.role != "user" or speaker_of(message) != "checkpoint"

@@ -84,7 +84,7 @@ class Partition:
 
 
 def turns(history: History) -> Iterator[range]:
-    """Yield the turns, newest first. All before the first user message is the oldest turn."""
+    """Yield the turns, newest first. The oldest includes what is before the first user message."""
     stop = len(history)
     for start in history.persons():
         yield range(start, stop)

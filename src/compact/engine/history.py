@@ -1,8 +1,8 @@
 """A session history: an append-only list of messages that is read lazily.
 
 Dictionaries become `Message` values on demand. Tokens are counted once. One scan of the roles finds
-the messages that may never be pruned. So the cost of a plan over 100,000 messages depends on what
-stays. `messages.boundaries` says where a cut is legal, `engine.groups` what the groups are.
+the messages that may never be pruned. So the cost of a plan depends on the messages that stay.
+`messages.boundaries` says where a cut is legal, `engine.groups` what a group is.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Indices = TypeVar("Indices", list[int], range)
 
 NEVER_PRUNED = SYSTEM_ROLES
 NOBODYS = keyed(b"compact")
-"""The key for histories that no session continues."""
+"""The key for histories that belong to no session."""
 FEW_MESSAGES = 1_000
 """A history of at most this many messages is read whole without being counted."""
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
 GAP = 256
-"""After this many new messages, the search for user messages starts again from the end."""
+"""After more new messages, user messages are searched from the end again, not in all of them."""
 
 
 class Forgetting(Protocol):
-    """A cache of what was computed for the messages that the prompt shows."""
+    """A cache of values computed from the messages that the prompt shows."""
 
     def forget(self, before: int, keep: Collection[int]) -> None:
         """Forget everything before a position, except at the positions in `keep`."""
@@ -72,11 +72,11 @@ class History:
         self.forms: Forgetting | None = None
         """The forms in which the prompt can show the groups (`engine.forms`)."""
         self.notes: object = None
-        """Notes on the messages read so far (`chronology.notes`)."""
+        """Notes on the messages read so far (`chronology.notes.Notes`)."""
         self.asks_other = False
         """Whether the model belongs to another provider than the message format."""
         self.reasoning_sent: ReasoningSent = "turn"
-        """Which answers are sent with their reasoning."""
+        """Which of the model's messages are sent with their reasoning."""
         self.secrets = Known()
         """Secrets found in all messages that were redacted so far."""
         self._redacted: dict[int, tuple[Message, int]] = {}
@@ -84,7 +84,7 @@ class History:
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []
         self._older: list[int] = []
-        """User messages from `_looked_from` on. `_newer` is filled forwards, `_older` backwards."""
+        """Positions of user messages: `_newer` of added ones, `_older` of ones found going back."""
         self._first: int | None = None
         self.fixed: list[int] = []
         """Positions that may never be pruned, ascending, because of their role or a pin or mark."""
@@ -180,7 +180,7 @@ class History:
         return known
 
     def link(self, length: int) -> str:
-        """Return what distinguishes the first `length` messages from kept alternatives, if any."""
+        """Return a text that identifies the first `length` messages, if there are branches."""
         return ""
 
     def redacted(self, position: int) -> Message:
@@ -214,8 +214,8 @@ class History:
 
     @property
     def compacted(self) -> int:
-        """Position of the newest compaction by the current model's provider, or -1. A model of
-        another provider is told about the compaction in words.
+        """Position of the newest compaction by the current model's provider, or -1. For a model of
+        another provider, a compaction is written as text.
         """
         return -1 if self.asks_other else self.newest_compaction
 
@@ -305,7 +305,7 @@ class History:
 
 
 def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
-    """Return the newest positions, until they exceed `most` tokens, and their tokens."""
+    """Return the newest positions, up to the one that exceeds `most` tokens, and their tokens."""
     total, start = 0, len(positions)
     while start > 0 and total <= most:
         start -= 1
@@ -323,8 +323,8 @@ def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
 
 
 def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: bool) -> list[int]:
-    """Return the indices of items that may never be pruned. In a format that has other items in
-    addition to messages, an item with a type needs no role.
+    """Return the indices of items that may never be pruned. If a format has items that are not
+    messages, an item with a type needs no role.
     """
     found: list[int] = []
     for i, item in enumerate(items):
@@ -345,7 +345,7 @@ def _compacts(item: Mapping[str, Any]) -> bool:
     """Whether the item is or contains a provider's own compaction."""
     content = item.get("content")
     if isinstance(content, str) and "type" not in item:
-        return False  # first: this is asked about each message of a list
+        return False  # checked first, because this is called for each message of a list
     return is_compaction(item) or (isinstance(content, list) and any(map(is_compaction, content)))
 
 
@@ -357,7 +357,7 @@ def _fixed(item: Mapping[str, Any]) -> bool:
 
 def _is_set(flag: object) -> bool:
     """Whether a metadata flag is set by the rules of `MessageMetadata` (1 and "true" are). An
-    invalid value counts as set, so that its field's check refuses it later.
+    invalid value counts as set, so that the later check of its field refuses it.
     """
     if flag is None or isinstance(flag, bool):
         return flag is True

@@ -1,6 +1,6 @@
 """The stage *identify*: choose what the prompt shows, in which form, and which checkpoints age.
 
-What a session has covered stays covered (`inputs.Standing`). `ladder.py` lays out the rest.
+What a session has covered stays covered (`inputs.Standing`). `engine.ladder` chooses from the rest.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ class Selection:
     record: int = 0
     """Tokens reserved for the record of a session."""
     seen: tuple[list[ClosedMessages], VisibleText] | None = None
-    """The shown messages at the last request, and the text that a reader sees in them."""
+    """The messages shown at the last request, and the text that a reader sees in them."""
     composed: tuple[VisibleText, Composer] | None = None
-    """The composer of the record for that text."""
+    """The composer of the record, and the visible text that it was made for."""
 
 
 RECEIPT_TOKENS = 64
 """Tokens reserved for a receipt with its heading."""
 LEAST_RESERVE, MOST_RESERVE = 2_000, 12_000
-"""Fewest and most tokens reserved for the checkpoint of a single call, without the instructions it
-must carry. A larger reserve tells more of what is hidden and shows fewer messages."""
+"""Fewest and most tokens reserved for the checkpoint of a single call, not counting the
+instructions in it. A larger reserve tells more of what is hidden and shows fewer messages."""
 LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
-"""The checkpoint of a single call takes at most this share of a small limit, and of a large one."""
+"""Largest share of a small limit, and of a large one, for the checkpoint of a single call."""
 SMALL_LIMIT = (3_000, 8_000)
-"""A limit up to the first number of tokens is small, from the second on it is large."""
+"""Up to the first number of tokens a limit is small, from the second on it is large."""
 TALK_SHARE = 0.7
 """A checkpoint of plain talk takes this share of the limit."""
 SESSION_SHARE, RECORD_SHARE, ALONE_SHARE = 0.4, 0.4, 0.6
-"""Largest shares of the room above the floor: for a session's checkpoints, for the record in
-addition to them, and for a record without checkpoints."""
+"""Largest shares of the room above the floor: for a session's checkpoints; for the record in
+addition to them; for the record if there are no checkpoints."""
 MOST_PERSONS = 500
-"""How many user messages are searched for instructions."""
+"""How many user messages, the newest, are searched for instructions. This bounds the time."""
 LOT = 0.6
-"""One compression of a session covers about this share of the usable window."""
+"""Share of the usable window that one compression covers: about what a target of .40 leaves."""
 
 
 def identify(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing
 ) -> Selection:
-    """Choose what the prompt shows. A limit below what may not be shortened is raised to
-    `budget.hard`.
+    """Choose what the prompt shows. If the limit cannot hold what may not be shortened, it is
+    raised to `budget.hard`.
 
     Raises:
         CannotFit: what may not be shortened exceeds `budget.hard` too.
@@ -120,7 +120,7 @@ def identify(
 
 
 def _cap_of_new(history: History, policy: CompactPolicy, standing: Standing) -> int:
-    """Return the most tokens for what is newly covered, in all its parts."""
+    """Return the most tokens for the checkpoints of newly covered messages."""
     levels = {level for level, _ in parts_of(history, standing, policy, range(len(history)))}
     return min(sum(map(standing.caps.of, levels)), standing.caps.together)
 
@@ -164,7 +164,7 @@ def counted(history: History, positions: Sequence[int]) -> int:
 def parts_of(
     history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
 ) -> list[tuple[Level, Sequence[int]]]:
-    """Split what is newly covered into parts that become a checkpoint each, oldest first. A session
+    """Split newly covered messages into parts, oldest first. Each becomes a checkpoint. A session
     that was loaded whole is treated as if it had been compressed each time its window was full:
     each part has the level that it would have by now. Messages before the start of the last level
     are not counted.
@@ -186,6 +186,6 @@ def parts_of(
     parts.append((last, new[:end]))
     (level, oldest), *others = parts[::-1]
     if others and counted(history, oldest[: LEAST_CAP + 1]) <= LEAST_CAP:
-        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # saves nothing
+        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # it saves nothing
         return others
     return [(level, oldest), *others]

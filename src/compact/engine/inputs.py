@@ -43,7 +43,7 @@ class Budget:
 
     @property
     def fill(self) -> bool:
-        """Whether to use up the limit by clipping at the cut."""
+        """Whether spare room is filled by clipping. Not if the prompt will still grow (`hard`)."""
         return self.hard is None
 
 
@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
 
     tokens: int
     why: str = ""
-    """Why the size is no smaller."""
+    """Why the size is not smaller."""
 
 
 NO_CAPS = Caps(usable=0)
@@ -88,7 +88,7 @@ class Standing:
 
     @property
     def by_record(self) -> bool:
-        """Whether only the record tells what is covered, as code writes no summaries of spans."""
+        """Whether only the record tells what is covered, because code writes no other summaries."""
         return self.is_session and self.by_code
 
     @property
@@ -102,7 +102,7 @@ ONE_CALL = Standing()
 
 
 def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> Standing:
-    """Return a session's state after a projection (a compressed view), or after none."""
+    """Return a session's state after a projection (a compressed view), or without one."""
     if projection is None:
         return Standing(caps, tokens=tokens)
     kept, record = frozenset(projection.kept), _record_of(projection)
@@ -121,8 +121,8 @@ def record_in(messages: Iterable[Message]) -> Message | None:
 
 
 def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> Standing:
-    """Return the state that another window takes over from a projection: its oldest checkpoints, up
-    to the first that covers a position from `before` on.
+    """Return the state that another window takes over from a projection. It takes the oldest
+    checkpoints, up to the first that covers a position from `before` on.
     """
     taken = [c for c in projection.checkpoints if c.span.last < before]
     if len(taken) == len(projection.checkpoints):
@@ -133,7 +133,7 @@ def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> 
 
 
 def left_by(checkpoints: Sequence[Checkpoint]) -> tuple[frozenset[int], int]:
-    """Return the positions that adjacent checkpoints do not cover, and where the last one ends.
+    """Return the positions that neighbouring checkpoints do not cover, and where the last one ends.
     Positions between two spans were never covered.
     """
     kept: set[int] = set()
@@ -157,7 +157,7 @@ class LadderRung:
     name: str
     pressure: Pressure
     keep: Mapping[str, int] = field(default_factory=dict)
-    """Fields of the policy -> the values to which they are lowered."""
+    """Fields of the policy → the values to which they are lowered."""
     tight: bool = False
     """Whether an oversized newest group is clipped to the limit."""
     rolls_over: bool = False

@@ -44,38 +44,38 @@ from compact.text.speakers import speaker_of
 LEAST_CHECKPOINT = 96
 """Fewest tokens for a checkpoint. In less, not even a receipt fits."""
 CHECKPOINT_SHARE = 0.75
-"""The checkpoint takes at most this share of the room that the floor leaves."""
+"""The checkpoint takes at most this share of the room above the floor."""
 FIRST_REQUEST_SHARE = 0.6
-"""The first request is kept if it takes at most this share of the room left by the checkpoint."""
+"""The first request is kept if it takes at most this share of the room beside the checkpoint."""
 SMALL_REQUEST_SHARE = 0.4
 """A first request up to this share of all room is kept even if the checkpoint leaves less."""
 USER_SHARE = 0.35
-"""Older user messages get at most this share of the room left by the first request."""
+"""Older user messages get at most this share of the room left after the first request."""
 VERBATIM_SHARE = 0.5
-"""At most this share of the tail's room shows tool output word for word."""
+"""Of the room for the newest groups, at most this share shows tool output word for word."""
 UNSEEN_SHARE = 0.36
 """At most this share of the limit is reserved for tool output that no model has seen yet, before
 older user messages are kept. A third of the limit is for the output, the rest for its calls."""
 LAST_WORDS_SHARE = 0.5
 """A newest group without tool output stays word for word up to this share of the room."""
 COMPANION_SHARE = 0.1
-"""Tool results kept only because the floor needs them are masked above this share of the limit."""
+"""Tool results kept only for a held message are masked above this share of the limit."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """How keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 WORDS_SHARES = (1 / 3, 1 / 2)
-"""The newest user messages may take these shares of the room above the floor: all of them the
-first, half of them the second."""
+"""All of the newest user messages may take the first share of the room above the floor, half of
+them the second."""
 LEADING = 4
 """How many messages at the start are searched for an earlier checkpoint."""
 MARKED_SHARE = 0.25
-"""Important messages take this share of the room above the floor before they raise the limit."""
+"""Important messages take this share of the room above the floor. For more, the limit is raised."""
 MARKED_SPARE = 0.3
 """Important messages may use this share of the possible raise. The rest keeps the prompt below the
 size at which a session is compressed again."""
 MOST_LOOKED_AT = 10_000
-"""How many of the last messages are searched for important ones."""
+"""How many of the last messages are searched for important ones. This bounds the time."""
 MOST_STEPS = 512
-"""How many groups are tried when spare room is filled."""
+"""How many groups are tried when spare room is filled. This bounds the time."""
 FILL_LEAST = 40
 """Fewest tokens of room that are worth a clip."""
 
@@ -88,26 +88,26 @@ class Piece:
     """Messages of one group, in the form in which the prompt shows them."""
 
     positions: tuple[int, ...]
-    """Positions in the history. The other messages of the group are in another piece."""
+    """Positions of the messages. Other messages of the group may be in another piece."""
     start: int
     """Position of the group's first message."""
     shape: ClosedMessages
     """The messages as the prompt shows them."""
     whole: ClosedMessages
-    """The messages word for word."""
+    """The same messages word for word."""
     pairs: int = 0
     """How many tool results the messages hold."""
     form: Form = "verbatim"
     spared: Message | None = None
-    """The message that stays word for word when the others are masked or clipped."""
+    """The message that stays word for word while the others are masked or clipped."""
     why: Reason = "recent"
     """Why the prompt shows the piece."""
     cause: Cause = "large"
-    """Why a recent piece is shortened, if it is."""
+    """Why a piece with the reason `recent` is shortened, if it is."""
     room: int = 0
-    """How many tokens were left for a recent piece."""
+    """How many tokens were left for a piece with the reason `recent`."""
     held: int | None = None
-    """The message that the piece is held for; the others cannot be separated from it."""
+    """The message that the piece is kept for. The others cannot be separated from it."""
     forms: GroupForms | None = None
     """The forms of the group, if the piece is all of it."""
 
@@ -139,13 +139,13 @@ class Layout:
     cut: int = 0
     """Everything before this position that is not held is covered."""
     held: dict[int, Piece] = field(default_factory=dict)
-    """Pieces kept in addition to the tail, by position: system prompt, pins, user messages."""
+    """Position → piece kept in addition to the tail: system prompt, pins, user messages."""
     tail: list[Piece] = field(default_factory=list)
     """The newest groups, newest first, without the held messages."""
     floor: dict[str, int] = field(default_factory=dict)
     """Tokens that may not be shortened, by part of the prompt."""
     recent: int = 0
-    """Start of the recent turns that the policy wants; the cut may come after it."""
+    """Where the recent turns begin that the policy wants. The cut may come after it."""
     users_kept: int = 0
     users_wanted: int = 0
     marked: list[int] = field(default_factory=list)
@@ -162,10 +162,10 @@ class Layout:
         self.held.update(dict.fromkeys(piece.positions, piece))
         self.tokens += piece.tokens + (
             GAP_TOKENS if piece.pairs else 0
-        )  # a message may have to follow
+        )  # a gap message may have to follow
 
     def reach(self, piece: Piece) -> None:
-        """Let the tail begin with this piece."""
+        """Extend the tail, so that it begins with this piece."""
         self.tail.append(piece)
         self.tokens += piece.tokens
         self.cut = piece.start
@@ -221,10 +221,9 @@ class Ladder:
         told: bool = False,
     ) -> Layout:
         """Fill an empty layout and return it. `reserve` returns how many of the tokens above the
-        floor the checkpoints get. Before that, the newest user messages take up to `words` tokens.
-        If the checkpoint already tells these messages with their answers (`told`), only the newest
-        is held. The limit may rise up to `hard` for them and for the newest group. A larger group
-        is clipped.
+        floor the checkpoints get. The newest user messages come first, up to `words` tokens. With
+        `told`, the checkpoint tells them with their answers, and only the newest is kept. The limit
+        may rise to `hard` for them and for the newest group. A larger group is clipped.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
@@ -251,15 +250,15 @@ class Ladder:
         return layout
 
     def _words_first(self, layout: Layout, most: int) -> int:
-        """Count half of the newest user messages, which come before important ones."""
+        """Return the tokens of half of the newest user messages: important ones come after them."""
         count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
         newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
         tokens = sum(map(self._history.tokens, newest))
         return tokens if tokens <= most else 0
 
     def _last_words(self, layout: Layout, room: int) -> int:
-        """Return the newest group's tokens if it has no tool output and is small enough. It is not
-        cut to make room for older messages.
+        """Return the newest group's tokens if it has no tool output and is small enough: it is not
+        cut to make room for older messages. 0 in a session that was compressed before.
         """
         piece = next(self._pieces(layout), None)
         if piece is None or piece.pairs or layout.since:
@@ -268,14 +267,14 @@ class Ladder:
         return piece.tokens if piece.tokens <= most else 0
 
     def unseen(self, layout: Layout) -> int:
-        """Return the tokens to reserve for a newest group that even a raised limit does not fit."""
+        """Return the tokens for a newest group of calls if even a raised limit cannot hold it."""
         piece = next(self._pieces(layout), None)
         if piece is None or not piece.pairs or piece.tokens <= self._spare:
             return 0
         return min(piece.tokens, int(UNSEEN_SHARE * layout.limit))
 
     def floor(self, *, but: int | None = None) -> int:
-        """Return the tokens that may not be shortened, without those of the message at `but`."""
+        """Return the tokens that may not be shortened, not counting the message at `but`."""
         layout = Layout(sys.maxsize)
         self._hold_floor(layout)
         left_out = self._history.tokens(but) if but is not None and but in layout.held else 0
@@ -288,7 +287,7 @@ class Ladder:
             parts["pins"] += self._hold_compaction(layout, self._compacted)
         for position in history.fixed:
             if position <= self._compacted and history[position].has_compaction:
-                continue  # only the newest compaction counts
+                continue  # a provider ignores everything before the newest one
             system = history[position].role in SYSTEM_ROLES
             why: Reason = "system" if system else "pin"
             parts["system prompt" if system else "pins"] += self._hold(layout, position, why)
@@ -312,7 +311,7 @@ class Ladder:
         return piece.tokens
 
     def _hold_opening(self, layout: Layout) -> None:
-        """Keep a user message before a provider's compaction if the format needs one."""
+        """Keep a user message before a provider's compaction if the format must begin with one."""
         history, compacted = self._history, self._compacted
         if compacted < 0 or not history.wire.rules.has_turns:
             return
@@ -363,9 +362,9 @@ class Ladder:
         return large and bool(message.tool_results) and bool(message.text)
 
     def _hold_words(self, layout: Layout, above: int, most: int) -> None:
-        """Keep the newest user messages, up to `most` tokens in all. Keep as many as the policy
-        says if a third of the room holds them, else half as many if half of it does. Only the
-        second may raise the limit.
+        """Keep the newest user messages, up to `most` tokens in all: as many as the policy says, if
+        a third of the room holds them; else half as many, if half of the room does. Only the second
+        may raise the limit.
         """
         free = max(0, above - self.unseen(layout))
         for step, share, spare in zip(KEEP_STEPS, WORDS_SHARES, (0, self._spare), strict=False):
@@ -395,7 +394,7 @@ class Ladder:
         layout.users_kept = sum(1 for p in newest if p in layout.held)
 
     def _hold_checkpoint(self, layout: Layout, room: int) -> int:
-        """Keep a checkpoint at the start, if no summary will include it; return its tokens."""
+        """Keep a checkpoint at the start if no summary will include it. Return its tokens."""
         for position in range(min(len(self._history), LEADING)):
             if speaker_of(self._history[position]) == "checkpoint":
                 fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
@@ -410,7 +409,7 @@ class Ladder:
         yield from filter(self._history.is_person, spared)
 
     def _hold_first_request(self, layout: Layout, room: int) -> int:
-        """Keep the first request unless it takes most of the room; return its tokens."""
+        """Keep the first request unless it takes most of the room. Return its tokens."""
         first = self._request_to_hold(layout)
         if first is None or self._history.tokens(first) > room * FIRST_REQUEST_SHARE:
             return 0
@@ -418,7 +417,7 @@ class Ladder:
 
     def _hold_small_request(self, layout: Layout, above: int, kept: int) -> int:
         """Keep a first request that is small compared with all of the room, even if the checkpoint
-        leaves little; return its tokens.
+        leaves little. Return its tokens.
         """
         first = self._request_to_hold(layout)
         if first is None:
@@ -437,7 +436,7 @@ class Ladder:
         return None if layout.is_gone(first) else first
 
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
-        """Keep as many of the newest user messages as fit the budget; return their tokens."""
+        """Keep as many of the newest user messages as fit the budget. Return their tokens."""
         for step in KEEP_STEPS:
             count = max(1, round(self._policy.keep_user_messages * step))
             chosen = [p for p in newest[:count] if p not in layout.held]
@@ -573,8 +572,8 @@ class Ladder:
         return False
 
     def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
-        """Use spare room to show hidden output again, newest first. The newest group is clipped to
-        fit if needed; with `clip`, so are the others. Return the room that is left.
+        """Show hidden output again in spare room, newest first. Clip the newest group if it does
+        not fit; with `clip`, the others too. Return the room that is left.
         """
         most = layout.tokens + room
         short = [p for p in (*layout.tail, *layout.beside()) if p.form != "verbatim"]
@@ -614,7 +613,7 @@ class Ladder:
 
 
 def _is_held(tail: Sequence[Piece]) -> bool:
-    """Whether the tail's pieces are all empty: the newest user message is held elsewhere, so the
-    answer before it is the newest group.
+    """Whether all pieces of the tail are empty. The newest user message is then kept elsewhere, and
+    the answer before it is the newest group.
     """
     return not any(piece.positions for piece in tail)

@@ -50,7 +50,7 @@ class Drafted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The result of a compression: the plan with its context, and the recipe to build it again.
+    """The result of a compression: the plan with its context, and the pieces to build it again.
     Nothing changes until the caller commits it.
     """
 
@@ -58,7 +58,7 @@ class Proposal:
     at: int
     """How many messages the history had at the start."""
     number: int = 1
-    """How many compressions led to this result, including those of another window whose checkpoints
+    """How many compressions led to this result. Those of another window count if its checkpoints
     were taken over."""
     cut: int = 0
     kept: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class Proposal:
     asked: int = 0
     """How many summaries the summarizer was asked for."""
     replaced: int = 0
-    """How many summaries the extractive one replaces: none came, or the gate refused it."""
+    """How many summaries were replaced by extracted ones: none came, or the gate refused it."""
     failed: int = 0
     """How many answers count as failures: those that were not merely too long."""
     is_down: bool = False
@@ -74,10 +74,10 @@ class Proposal:
     news: tuple[Event, ...] = ()
     """Events to emit when the result is committed."""
     drafted: Drafted | None = field(default=None, repr=False)
-    """The parts of the proposal. None if everything fits."""
+    """The parts from which it was made. None if everything fits."""
 
     def tell(self, emit: Emit) -> None:
-        """Emit the events, once the result is committed."""
+        """Emit the events. Call it once the result is committed."""
         for event in self.news:
             emit(event.model_copy(update={"at": clock_and_ids.now()}))
 
@@ -97,7 +97,7 @@ async def compress(
     standing: Standing = ONE_CALL,
 ) -> Proposal:
     """Fit the history into the budget. A history that fits comes back unchanged. `standing` is the
-    state of a session. What its earlier compressions covered stays covered, and its checkpoints
+    state of a session: what its earlier compressions covered stays covered, and its checkpoints
     age.
 
     Raises:
@@ -178,7 +178,7 @@ def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
 
 
 def rooms_of(proposal: Proposal) -> dict[str, int]:
-    """Return the tokens for a user's summary, by checkpoint id: at least those of its level."""
+    """Return the tokens that a user's summary may have, by checkpoint id."""
     if proposal.drafted is None:
         return {}
     caps = proposal.drafted.selection.standing.caps
@@ -200,8 +200,8 @@ def _tasks(proposal: Proposal) -> dict[str, Task]:
 def _selected(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing
 ) -> tuple[Selection, int]:
-    """Choose what stays, and again up to twice if another thread appended meanwhile. After that,
-    the commit refuses the mixture.
+    """Choose what stays. If another thread appended meanwhile, choose again, up to twice. After
+    that, the commit refuses the mixture.
     """
     for _ in range(3):
         at = len(history)

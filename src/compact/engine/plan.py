@@ -33,7 +33,7 @@ REASONS: Mapping[Reason, str] = {
     "room": "there was room for it",
     "compaction": "it is a provider's own compaction of everything before it",
 }
-"""Why the prompt shows a message, in words. For the newest messages `steps` says why."""
+"""Why the prompt shows a message, in words. For the newest messages, `Plan.steps` says why."""
 _FORMS: Mapping[str, str] = {
     "masked": "of its tool output a stub is shown",
     "clipped": "there was room for head and tail only",
@@ -52,7 +52,7 @@ class Rung(BaseModel, frozen=True, defer_build=True):
 
 class Plan(BaseModel, frozen=True, defer_build=True):
     """Which messages stay, which are shortened, and which a checkpoint covers. The tokens freed by
-    its rungs add up to the total freed.
+    each rung add up to the total.
     """
 
     limit: int
@@ -64,16 +64,16 @@ class Plan(BaseModel, frozen=True, defer_build=True):
     floor: Mapping[str, int]
     """Tokens that may not be shortened, by part."""
     parts: Mapping[str, int] = Field(default_factory=dict)
-    """Messages by part of the partition: pinned, recent, tool I/O, remainder."""
+    """Part of the partition (pinned, recent, tool I/O, remainder) → how many messages it has."""
     rungs: tuple[Rung, ...] = ()
     fates: Mapping[int, Fate] = Field(default_factory=dict)
     """Position → fate of the message; positions not listed are covered."""
     reasons: Mapping[int, tuple[Reason, int]] = Field(default_factory=dict)
-    """Position of a message in the prompt → the reason, and the position of the message it is kept
-    for. The two positions differ if messages cannot be separated, like a call and its result."""
+    """Position of a message in the prompt → the reason, and the position of the message that it is
+    kept for. These differ if messages cannot be separated, such as a call and its result."""
     steps: Mapping[int, str] = Field(default_factory=dict)
     """Position of one of the newest messages → what a step of the ladder did, and the token counts
-    that led to this."""
+    that led to it."""
     why: str = ""
     """Why less was done than requested."""
     context: ActiveContext
@@ -81,7 +81,7 @@ class Plan(BaseModel, frozen=True, defer_build=True):
     exact: bool
 
     def owned(self) -> Self:
-        """Return a copy whose context belongs to the receiver."""
+        """Return a copy that shares no dictionaries, for callers that may change them."""
         return self.model_copy(update={"context": self.context.owned()})
 
     @property
@@ -185,7 +185,7 @@ def plan_of(history: History, context: ActiveContext, **said: Any) -> Plan:  # n
 
 
 def _unread(history: History) -> str:
-    """Say that the current model cannot read another provider's compaction, if so."""
+    """Say that the current model cannot read another provider's compaction. Empty if it can."""
     at = history.newest_compaction
     if at == history.compacted or any((p.raw or {}).get("content") for p in history[at].parts):
         return ""

@@ -30,7 +30,7 @@ class Task:
 
     level: Level
     request: SummaryRequest | None
-    """None if a receipt is enough."""
+    """None means a receipt."""
     source_tokens: int | None
     """Tokens of the text to summarize. None if not all were counted."""
     sources: tuple[Checkpoint, ...] = ()
@@ -38,27 +38,27 @@ class Task:
     positions: Sequence[int] = ()
     """Positions of messages that no earlier checkpoint covers."""
     part: tuple[int, int] | None = None
-    """Start (included) and end (not included) of the span if it is one of several."""
+    """Start (included) and end (not included) of the span, if there are several parts."""
     unread: int = 0
     """How many of the messages were not read."""
     room: int = 0
-    """Tokens for the checkpoint without its heading, if it also holds the record."""
+    """Tokens for the text of a single call's checkpoint, without its heading."""
 
 
 MOST_OF_SOURCE = 0.25
 """If a mode lowers the room, a summary first gets at most this share of its source."""
 STORY_OF_SOURCE, LONGEST_STORY = 4, 3_000
-"""A model's summary takes at most one part in the first number of its source, and at most the
-second number of tokens. Longer ones repeat themselves."""
+"""A model's summary takes at most one part in `STORY_OF_SOURCE` of its source, and at most
+`LONGEST_STORY` tokens. Longer ones repeat themselves."""
 REBUILD = 2
-"""An aged checkpoint is written from the history if its span has at most this many usable
-windows."""
+"""An aged checkpoint is written from the history if its span is at most this many times the usable
+window. A longer one is written from its text."""
 SLACK = 12
 """Tokens left free, because numbers in the heading may grow by a digit."""
 
 
 def prepare(selection: Selection) -> list[Task]:
-    """Return the checkpoints to write: for what is newly covered, and for what ages."""
+    """Return the checkpoints to write: for newly covered messages, and for checkpoints that age."""
     live = selection.standing.live
     new = _newly_covered(selection)
     if not selection.policy.summarizes:
@@ -69,7 +69,7 @@ def prepare(selection: Selection) -> list[Task]:
     if not (new and live and new[-1] < selection.layout.since):
         tasks = [_rewrite(selection, rewrite, ()) for rewrite in rewrites]
         return [*tasks, *_summaries_of_new(selection, new)] if new else tasks
-    # only messages that were kept until now are covered: the newest checkpoint takes them over
+    # the new messages were kept until now: the newest checkpoint takes them in
     last = next((r for r in rewrites if live[-1] in r.sources), None)
     if last is None:
         last = Rewrite((live[-1],), live[-1].level, max(LEAST_CAP, live[-1].token_count))
@@ -117,8 +117,8 @@ def _staying(selection: Selection) -> list[ClosedMessages]:
 
 
 def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
-    """Return the tasks for what is newly covered, usually one. A session that was loaded whole gets
-    one for each level, within its cap. The newest may take what the others leave.
+    """Return the tasks for newly covered messages, usually one. A session that was loaded whole
+    gets one for each level, within its cap. The newest may take the room that the others leave.
     """
     layout, history, standing = selection.layout, selection.history, selection.standing
     if not standing.is_session:
@@ -182,7 +182,7 @@ def _request(
     layout, history = selection.layout, selection.history
     stays = [shape.told(history, ()) for shape in _staying(selection)]
     return SummaryRequest.model_construct(
-        # first: what it gives away is known
+        # redacted first: this finds secrets for the fields below
         kept=_redacted_view(selection, stays),
         messages=_originals(selection, read),
         record=record,
@@ -197,8 +197,8 @@ def _request(
 
 
 def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Message]:
-    """Return the redacted messages at these positions. They are read lazily if notes were taken of
-    them: their secrets are known then.
+    """Return the redacted messages at these positions. If they are in the notes, their secrets are
+    known, and they are read lazily.
     """
     history, notes = selection.history, selection.notes
     messages = LazyMessages(lambda: [history.redacted(i) for i in positions])
@@ -228,7 +228,7 @@ def _room_of_new(selection: Selection, source: int) -> int:
 
 
 def _wishes(selection: Selection) -> dict[str, Any]:
-    """Return the fields that every request has: strategy, mode, guidance, goals, tasks."""
+    """Return the fields that all requests share: strategy, mode, guidance, goals, tasks."""
     policy, standing = selection.policy, selection.standing
     redacted = partial(redact_text, known=selection.history.secrets)
     return {
@@ -248,12 +248,12 @@ def _wanted(room: int, source: int, weights: KindWeights) -> int:
 
 
 def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Task:
-    """Return the task for an aged checkpoint and the messages at `more`. It is written from the
-    history if that is not too long. Otherwise, and if the user wrote a summary, it is written from
-    the checkpoints.
+    """Return the task for an aged checkpoint, with the messages at `more` added. It is written from
+    the history. If that is too long, or if the user wrote a summary, it is written from the
+    checkpoints.
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
-    kept = _redacted_view(selection)  # first: what it gives away is known
+    kept = _redacted_view(selection)  # redacted first: this finds secrets for the messages below
     source = sum(c.span.tokens or 0 for c in sources)
     by_person = any(c.is_by_person for c in sources)
     known = all(c.span.tokens is not None for c in sources) and not by_person
@@ -269,7 +269,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     first = min(c.span.first for c in sources)
     notes = selection.notes
     if notes is not None and (by_person or notes.items.forgotten > first):
-        notes = None  # the notes lack the user's summary, or forgot too much: read again
+        notes = None  # the notes lack the user's summary, or forgot too much
     request = SummaryRequest.model_construct(
         kept=kept,
         messages=messages,

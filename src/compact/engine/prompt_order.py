@@ -53,7 +53,7 @@ NO_EXTRAS = RequestExtras()
 
 
 class _Note(NamedTuple):
-    """The note that answers open calls."""
+    """The note that answers open calls, and the message that made them."""
 
     asker: Message
     calls: list[ToolCall]
@@ -87,10 +87,10 @@ class Fold:
         self.seen = 0
         """How many messages of the history the fold holds or has passed."""
         self._tokens = self.overhead_tokens
-        """Tokens of the prompt without the note for open calls."""
+        """Tokens of the prompt, not counting the note for open calls."""
         self._messages: list[Message] = []
         self._places: list[int | None] = []
-        """Position of each message in the history; our own have None."""
+        """Position of each message in the history; None for messages that compact made."""
         self._rendered = Originals()
         """The provider's dictionaries for each message."""
         self._open: dict[str, ToolCall] = {}
@@ -101,7 +101,7 @@ class Fold:
         self._has_twins = False
         """Whether two calls share an id, so that they are numbered when sent."""
         self.recalled: Mapping[int, Message] = {}
-        """What memory recalled for messages, by position. It comes before the message."""
+        """Position of a message → the message that recall puts before it."""
         self.recalled_tokens = 0
 
     @property
@@ -111,8 +111,8 @@ class Fold:
 
     def take(self, projection: Projection, *, counted: bool = False) -> None:
         """Start again from a projection. If it ends with a note for a call that is still open, the
-        note is removed. `counted` says that the projection's tokens come from this counter;
-        otherwise its messages are counted here.
+        note is removed. `counted`: this counter counted the projection's tokens; else they are
+        counted again.
         """
         history = self._history
         rows = list(_placed(projection, history))
@@ -150,7 +150,7 @@ class Fold:
         self._render_all()
 
     def _goes_behind(self, at: int, position: int | None) -> bool:
-        """Whether rendering the message at that index changes nothing before it."""
+        """Whether the message at that index can be rendered without changing what is before it."""
         before = self._places[at - 1] if at else None
         return (
             at == len(self._places) - 1
@@ -173,7 +173,7 @@ class Fold:
         return in_turns(placed) if self._strict_turns else sent_placed(placed)
 
     def _words_before(self, at: int) -> int:
-        """Count the filler that strict turns need before that message."""
+        """Return the tokens of the gap message that strict turns need before that message."""
         if not self._strict_turns or at == 0:
             return 0
         return GAP_TOKENS * lacks_answer(self._messages[at - 1], self._messages[at])
@@ -248,7 +248,7 @@ class Fold:
             self._push(message, self.recalled_tokens - before, None)
 
     def _came_late(self, message: Message, tokens: int, position: int) -> bool:
-        """Replace a nearby note by the late results of its calls; return whether there was one."""
+        """Replace a nearby note by the late results of its calls. Return whether there was one."""
         came = {result.call_id for result in message.tool_results if not message.text}
         for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
             note = self._messages[at]
@@ -391,7 +391,7 @@ def _placed(projection: Projection, history: History) -> Iterator[tuple[int | No
 def pieces_of(
     shown: Sequence[tuple[int | None, Message]], history: History
 ) -> tuple[Run | Shown | CheckpointRef, ...]:
-    """Return the recipe of these messages, each with its position; our own have None."""
+    """Return the pieces to build these messages again. Compact's own have no position."""
     pieces: list[Run | Shown | CheckpointRef] = []
     for position, message in shown:
         last = pieces[-1] if pieces else None

@@ -124,7 +124,7 @@ def _cut_head(value: str) -> str:
 
 def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> ToolCall:
     """Clip the longest arguments of a call towards `max_tokens`."""
-    for _ in range(8):  # strings, the longest first
+    for _ in range(8):  # the longest strings first
         excess = counter.part(call) - max_tokens
         arguments = _arguments(call)
         texts = (value for _, value in leaves(arguments) if isinstance(value, str))
@@ -168,9 +168,9 @@ def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any]
 
 
 def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter) -> str:
-    """Return head and tail of a text within `max_tokens`, and between them a line that says what is
-    missing. `reference` names the original. A text that fits, or is no longer than that line, is
-    returned whole. If there is no room for head and tail, only the line is returned.
+    """Return head and tail of a text within `max_tokens`. A line between them says how much is
+    missing, and `reference` names the original. A text that fits, or is no longer than that line,
+    is returned whole. If there is no room for head and tail, only the line is returned.
     """
     total = counter.text(text)
     if total <= max_tokens:
@@ -183,7 +183,7 @@ def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter)
     count = counter.estimator.count
     low, high, best = 0, len(text), gap.strip()
     chars = int(len(text) * room / total)
-    for _ in range(16):  # each guess is nearer to the most that fits
+    for _ in range(16):  # bisection: each guess is nearer to the largest text that fits
         head = int(chars * HEAD_SHARE)
         candidate = text[:head] + gap + text[len(text) - (chars - head) :]
         size = count(candidate)
@@ -208,8 +208,8 @@ def clipped(
     words: bool = True,
     reasoning: bool = False,
 ) -> Message:
-    """Clip a message towards `max_tokens`: results before other text, or only results if not
-    `words`. Images and framing stay, so the message may still be larger.
+    """Clip a message towards `max_tokens`: results before other text, or without `words` only
+    results. Images and framing stay, so the message may still be larger.
     """
     if isinstance(message.content, str):
         room = max_tokens - counter.framing.per_message
@@ -243,7 +243,7 @@ def clipped(
 
 
 def _clippable(part: Part, counter: TokenCounter) -> int:
-    """Return how many tokens clipping could free. Results count double so that they go first."""
+    """Return how many tokens clipping could free. Results count double, to be clipped first."""
     match part:
         case ToolResult():
             return 2 * counter.text(part.text)
@@ -295,7 +295,7 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
 def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
     """Return where to put the note that answers calls of the message at `position`: after the rest
-    of its reply and the results that came, since some providers match results to calls by order.
+    of its reply and the results that came. Some providers match results to calls by order.
     """
     place, reply = position + 1, messages[position].reply_id
     if note.role != "tool":
@@ -309,7 +309,7 @@ def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
 
 
 def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
-    """Join a reply that continues after a result; results come after all of it."""
+    """Put the pieces of each reply together, and results after all of them."""
     out: list[Message] = []
     for message in messages:
         out.insert(_place_at_call(message, out) or place_in_reply(message, out), message)
@@ -317,7 +317,7 @@ def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
 
 
 def _place_at_call(message: Message, before: Sequence[Message]) -> int:
-    """Return where late results go: after their call's other results. 0 if they are in time."""
+    """Return where a late result goes: after the other results of its call. 0 if it is not late."""
     answered = {result.call_id for result in message.tool_results}
     place = len(before)
     if not answered or message.text or not before:
@@ -332,7 +332,7 @@ def _place_at_call(message: Message, before: Sequence[Message]) -> int:
 
 
 def place_in_reply(message: Message, before: Sequence[Message]) -> int:
-    """Return where a later message goes: to the end, or before the newest results if calls of its
+    """Return where a later message goes: at the end, or before the newest results if calls of its
     own reply are still unanswered.
     """
     start = len(before)
@@ -399,8 +399,8 @@ def joined(answer: Message, results: Message) -> list[Message]:
 def _with_orphans_adopted(
     messages: Sequence[Message], called: Counter[str]
 ) -> tuple[list[Message], Counter[str]]:
-    """Turn results without a call into notes. Return the messages and the calls that still wait. A
-    note comes after adjacent results, as providers allow nothing between them.
+    """Turn results without a call into notes. Return the messages, and the calls that still wait. A
+    note goes after neighbouring results: providers allow nothing between them.
     """
     due = Counter(called)
     out: list[Message] = []
@@ -438,7 +438,7 @@ def _adopted(message: Message, due: Counter[str]) -> Message:
 
 
 TARGET_CHARS, OUTCOME_CHARS, LINE_CHARS = 48, 80, 800
-"""Most characters of a stub's target, of its outcome, and of an output line shown in it."""
+"""Most characters of a stub's target, of its outcome, and of a line of output in it."""
 _PATH = regex(r"[\w.@:+-]*[/\\][\w.@:+/\\-]+")
 _FOLDERS = regex(r"(?:[\w.@-]+/)+")
 

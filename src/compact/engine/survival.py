@@ -1,6 +1,6 @@
 """Measure what a digest still says about its conversation: names, decisions and questions.
 
-Each is searched as it was written, with white space squeezed. A paraphrase counts as lost, so the
+Each is searched word for word, with white space squeezed. A paraphrase counts as lost, so the
 shares are lower bounds.
 """
 
@@ -20,12 +20,12 @@ from compact.text.facts import Said, entities
 from compact.text.speakers import own_words_of, speaker_of
 
 MOST_ENTITIES = 60
-"""How many names count, the likeliest to be needed again; as in the project's other measure."""
+"""How many names count as entities: those most likely to be needed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How many entities, names, decisions and questions there are, and how many a digest says."""
+    """How many entities, names, decisions and questions a digest says (`said`) of all (`of`)."""
 
     said: tuple[int, ...] = (0, 0, 0, 0)
     of: tuple[int, ...] = (0, 0, 0, 0)

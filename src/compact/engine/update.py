@@ -1,6 +1,6 @@
 """The stage *update*: build the new context, each checkpoint at the start of its span.
 
-The pieces are the recipe to build the same context again.
+The pieces say how to build the same context again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from compact.secrets.redaction import redact
 RECORD_HEADING = 60
 """Most tokens above the first section of a record."""
 LEAST_RECORD = 160
-"""Tokens that a record may take even if the target leaves less, provided that the usable window has
-them. With fewer it could not name anything."""
+"""Tokens that a record may take even if the target leaves less, if the usable window has them. With
+fewer it could not name anything."""
 WORTH_FILLING = 0.03
 """Spare room above this share of the limit is filled with more messages. A lower share uses the
-room better, but more checkpoints are written twice."""
+room better, but more checkpoints must be written twice."""
 REDRAFT_PART = 14
-"""A checkpoint may grow by one part in this many when it is written again for another selection.
-Lines may then join in another way, and no rule may be lost by that."""
+"""A checkpoint that is written again for other messages may grow by one part in this many. Its
+lines may then be joined in another way, and no rule may be lost by that."""
 SHRINKS = 4
 """How often a checkpoint or record is written again in less room. After that, a receipt replaces
 the checkpoint, and the record is left out."""
@@ -49,7 +49,7 @@ MOST_RECORD = 3
 def update(
     selection: Selection, written: Sequence[tuple[Task, Judged]]
 ) -> tuple[ActiveContext, tuple[Piece, ...]]:
-    """Return the new context and its recipe. Spare room is used first."""
+    """Return the new context, and the pieces to build it again. Spare room is filled first."""
     layout = selection.layout
     checkpoints = _live(selection, [_fitting(selection, *row) for row in written])
     record = _record(selection, checkpoints)
@@ -80,8 +80,8 @@ def _filled(
     checkpoints: list[Checkpoint],
     record: Message | None,
 ) -> list[Checkpoint]:
-    """Show more messages in spare room; return the checkpoints. If a single call's checkpoint now
-    covers less, it is written again. The room that this frees is used too.
+    """Show more messages in spare room; return the checkpoints. If the checkpoint of a single call
+    then covers less, it is written again, and the room that this frees is used too.
     """
     layout, ladder, fill = selection.layout, selection.ladder, selection.budget.fill
     beside = selection.history.counter.message(record) if record else 0
@@ -96,7 +96,7 @@ def _filled(
         if layout.cut == cut:
             return checkpoints
         checkpoints = _redrafted(selection, written, checkpoints[0])
-        if not checkpoints:  # all is shown after all: the room is free
+        if not checkpoints:  # no message is covered any more: the checkpoint's room is free
             ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
             return checkpoints
     return checkpoints
@@ -110,7 +110,8 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     layout, history, budget = selection.layout, selection.history, selection.budget
     taken = layout.tokens + sum(c.token_count for c in checkpoints) + SLACK
     free = layout.limit - taken
-    raised = layout.limit - (budget.limit - budget.overhead_tokens)  # for a large group
+    # the limit may have been raised for a large group: the record must not use that room
+    raised = layout.limit - (budget.limit - budget.overhead_tokens)
     most = free if standing.by_record else standing.caps.record * MOST_RECORD
     room = max(selection.record, min(free - raised, most))
     if min(room, free) < LEAST_RECORD:
@@ -144,7 +145,7 @@ def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
 def _redrafted(
     selection: Selection, written: Sequence[tuple[Task, Judged]], before: Checkpoint
 ) -> list[Checkpoint]:
-    """Write the checkpoint of a single call again for what is covered now."""
+    """Write the checkpoint of a single call again for the messages that are covered now."""
     ((task, judged),) = written
     covered = selection.layout.covered()
     if not covered:
@@ -156,7 +157,7 @@ def _redrafted(
 
 def _fitting(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     """Return the checkpoint. If that of a single call is too large, write it again in less room,
-    and at last as a receipt. Some tokenizers count joined lines higher than each line alone.
+    and in the end as a receipt. Some tokenizers count joined lines higher than each line alone.
     """
     layout = selection.layout
     for _ in range(SHRINKS):
@@ -171,12 +172,12 @@ def _fitting(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
 def _shown(
     selection: Selection, checkpoints: Sequence[Checkpoint], record: Message | None = None
 ) -> list[tuple[int | None, Message]]:
-    """Return what the prompt shows, in the order of the log, each message with its position.
-    Shortened messages keep their position; our own have None. The record comes at the cut, so that
-    the text shown before it does not change.
+    """Return the messages that the prompt shows, in the order of the log, each with its position.
+    Shortened messages keep their position; None means that compact made the message. The record
+    comes at the cut, so that the text before it does not change.
     """
     history = selection.history
-    read = history.compacted  # its provider ignores all before it
+    read = history.compacted  # a provider ignores everything before its own compaction
     read = group_at(history, read).stop if read >= 0 else 0
     rows: list[tuple[int, int, list[tuple[int | None, Message]]]] = [
         (max(read, c.span.first), 0, [(None, c.message(history.own))]) for c in checkpoints
@@ -198,7 +199,7 @@ def _placed(
 
 
 def pieces_in_order(history: History, context: ActiveContext) -> tuple[Piece, ...]:
-    """Return the recipe of a context that shows the whole history, calls closed."""
+    """Return the pieces of a context that shows the whole history, with calls closed."""
     return pieces_of(_placed(history, range(len(history)), context.messages), history)
 
 
@@ -208,7 +209,7 @@ def exchanged(
     others: Mapping[str, Checkpoint],
     own: OwnText,
 ) -> tuple[ActiveContext, tuple[Piece, ...]]:
-    """Return the context and recipe with other checkpoints in place of those with the same ids."""
+    """Return the context and pieces, with other checkpoints in place of those with the same ids."""
     before = [c for c in context.checkpoints if c.id in others]
     more = sum(others[c.id].token_count - c.token_count for c in before)
     told = context.model_copy(

@@ -83,7 +83,7 @@ def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
 
 
 def _steps(selection: Selection) -> Iterator[tuple[int, str]]:
-    """For each of the newest messages, yield its form and the token counts that led to this."""
+    """For each of the newest messages, yield what was done and the token counts that led to it."""
     for piece in selection.layout.pieces():
         if piece.why == "recent":
             needed = f"{piece.whole.tokens:,} of {piece.room:,} tokens were needed"
@@ -179,8 +179,8 @@ def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
 
 
 def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
-    """Yield a step for freed tokens that no other step counts. Steps count messages as they were
-    said, but earlier compressions may have shortened some.
+    """Yield a step for freed tokens that no other step counts. Steps count the original messages,
+    but earlier compressions may have shortened some.
     """
     rest = freed - sum(rung.freed or 0 for rung in rungs)
     if rest:
@@ -205,7 +205,7 @@ def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
 
 
 def _not_held(selection: Selection) -> Iterator[tuple[str, int]]:
-    """Yield the messages that the policy or a mark wants to keep but that did not fit."""
+    """Yield which messages did not fit although the policy or a mark wants to keep them."""
     history, layout = selection.history, selection.layout
     first = history.first_request() if selection.policy.pin_first_request else None
     if first is not None and not layout.is_gone(first) and _is_covered(first, layout):

@@ -1,7 +1,7 @@
 """The text that a reader already sees, so that a checkpoint does not repeat it.
 
 Each text is scanned once: for names, and for chunks of a few characters. The chunks answer nearly
-all of the hundreds of questions without a search.
+all look-ups without a search of the text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from compact.text.sentences import SHORTEST
 TOLD_CHARS = 80
 """A line counts as shown if this many of its first characters are shown."""
 CHUNK = SHORTEST // 2
-"""Characters of a chunk. Each searched statement contains a whole chunk, wherever it starts. Larger
-chunks take less memory but answer fewer questions."""
+"""Characters of a chunk. It is so short that each searched statement contains a whole chunk,
+wherever it starts. Larger chunks take less memory but answer fewer look-ups."""
 
 
 class VisiblePart:
@@ -67,7 +67,7 @@ class VisibleText:
 
     @cached_property
     def _places(self) -> dict[str, VisiblePart]:
-        """Each chunk of the own parts -> a part that contains it."""
+        """Chunk → a part that contains it, for this object's own parts."""
         places: dict[str, VisiblePart] = {}
         for part in self._parts:
             places.update(dict.fromkeys(part.chunks, part))
@@ -81,11 +81,11 @@ class VisibleText:
         return not said or self._holds(said, _chunks_of(said))
 
     def tells(self, text: str) -> bool:
-        """Whether a part has the start of the text's longest line. False for a very short text."""
+        """Whether a part contains the start of the text's longest line; false for short texts."""
         return self.shows(probed(text))
 
     def shows(self, probe: tuple[str, frozenset[str]]) -> bool:
-        """Whether a part has the text that `probed` made."""
+        """Whether a part contains the text that `probed` made."""
         return bool(probe[0]) and self._holds(*probe)
 
     def _holds(self, said: str, chunks: frozenset[str]) -> bool:

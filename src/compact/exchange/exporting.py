@@ -1,6 +1,4 @@
-"""Reads a stored session into a value that can be written to a file, and replaces its secrets if
-asked.
-"""
+"""Reads a stored session into a value for a file, and replaces its secrets if asked."""
 
 from __future__ import annotations
 
@@ -30,11 +28,11 @@ from compact.store.whole_session import WholeSession, read_whole
 Value = TypeVar("Value", bound=BaseModel)
 Redact = Callable[[str], str]
 _OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
-"""Prefixes of notes about a running process. They are not part of the session."""
+"""Prefixes of notes about a running process, which are not part of the session."""
 
 
 def whole_session(store: SessionStore, session_id: str) -> WholeSession:
-    """Read everything that a store keeps of a session, without notes about a running process.
+    """Read everything that a store keeps of a session, except notes about a running process.
 
     Raises:
         NotFound: there is no such session.
@@ -71,7 +69,7 @@ def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
         update={"metadata": {**made.session.metadata, REDACTED: True}}
     )
     if whole is not None:
-        # A session signs its own text with these keys: whoever has one could forge such text.
+        # A session signs its own text with these keys. Whoever has a key could forge such text.
         notes = {name: x for name, x in (whole.notes or {}).items() if not name.startswith(KEY)}
         whole = replace(whole, session=session, notes=notes)
     return replace(made, session=session, whole=whole)
@@ -87,7 +85,7 @@ def _contents(file: SessionFile) -> list[object]:
 
 
 def _session(session: Session, redact: Redact) -> Session:
-    # Ids and the scope stay as they are, even where they look like secrets: the store needs them.
+    # Ids and the scope are kept, even if they look like secrets: the store needs them.
     kept = {"id": session.id, "branch": session.branch, "scope": session.scope}
     return _redacted(session, redact).model_copy(update=kept)
 
@@ -137,7 +135,7 @@ def _whole(whole: WholeSession, known: Known) -> WholeSession:
 
 
 def _links(whole: WholeSession, made: WholeSession) -> dict[str, str]:
-    """Map the chain hash after each leading system message to the hash without secrets."""
+    """Return the chain hash after each leading system message → the hash without secrets."""
     links: dict[str, str] = {}
     for part in whole.parts:
         before, after = chain.START, chain.START
@@ -168,9 +166,8 @@ def _change(change: Change, redact: Redact, links: Mapping[str, str]) -> Change:
 
 
 def _shown(message: Message, known: Known) -> Message:
-    """Redact a message of a projection.
-
-    compact's own heading stays as it is: its digest may look like a card number.
+    """Redact a message of a projection. compact's own heading is kept, because its digest may look
+    like a card number.
     """
     if not isinstance(message.content, str) or headed(message.content) is None:
         return redact_message(message, known)

@@ -21,9 +21,9 @@ from compact.store.session_file import SessionFile, check_tools
 from compact.store.whole_session import NewIds, OwnPart, WholeSession, renamed
 
 RECORD = "record"
-"""The metadata key for what the file holds in addition to its messages."""
+"""The metadata key for what a file holds besides its messages."""
 LONGEST_ID = 200
-"""At most how many characters a session's id has."""
+"""The longest id of a session, in characters."""
 
 
 def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> SessionFile:
@@ -56,7 +56,7 @@ def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> 
 
 
 def is_id(name: str) -> bool:
-    """Whether this can be the id of a session."""
+    """Return whether this can be the id of a session."""
     return bool(name.strip()) and len(name) <= LONGEST_ID and name.isprintable()
 
 
@@ -68,9 +68,8 @@ def as_new(
     session_id: str,
     scope: str = DEFAULT_SCOPE,
 ) -> WholeSession:
-    """Build a new session with this id and scope, ready to be stored.
-
-    A whole session keeps its token counts. For other files, tokens are counted by the settings.
+    """Build a new session with this id and scope, ready to be stored. A whole session keeps its
+    token counts. The messages of other files are counted as the settings say.
 
     Raises:
         InvalidMessage: a message cannot be stored.
@@ -95,7 +94,8 @@ def as_new(
 
 
 def _made(session: Session, read: SessionFile, settings: CompactConfig) -> WholeSession:
-    # Messages, goals and pins are set in a session in memory: nothing is stored by halves.
+    # Messages, goals and pins are first set in a session in memory, so that the store never has
+    # half of them.
     memory = wiring.session_store(None)
     memory.session(session.id, create=session)
     tokenizer = settings.tokenizer or session.tokenizer
@@ -127,7 +127,7 @@ def _made(session: Session, read: SessionFile, settings: CompactConfig) -> Whole
 
 
 def _under_free_ids(whole: WholeSession, store: SessionStore, session_id: str) -> WholeSession:
-    """Give the session this id. Branches and projections keep their ids if the ids are free."""
+    """Give the session this id. Its branches and projections keep their ids if these are free."""
     has_branch, has_projection = _knows(store.branch), _knows(store.projection)
     keeps = session_id == whole.session.id
     branches: dict[str, str] = {}

@@ -1,5 +1,5 @@
-"""Turns a snapshot file of an older program into a snapshot of its session. The snapshot is placed
-after the messages that it has, in the session's history.
+"""Turns a snapshot file of an older program into a snapshot of its session. It is placed in the
+session's history after the messages that it has.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from compact.store.session_file import SessionFile
 FORMAT = "legacy_snapshot"
 """The name of the transcript format of such files."""
 NOTE = "legacy snapshot:"
-"""The session's note with the file's contents is named by this prefix and the snapshot's id."""
+"""Prefix of the note that keeps the file's contents. The snapshot's id follows."""
 _BEGINNING = 100
-"""How many characters such programs keep of a user's archived message."""
+"""How many characters of a user's message such programs keep when they archive it."""
 _ENDED = frozenset(("completed", "done", "achieved"))
-"""What such programs call a finished goal."""
+"""The words of such programs for a finished goal."""
 
 
 def as_snapshot(
     read: SessionFile, session: Session, history: Sequence[Message], window: int
 ) -> Snapshot | None:
     """Build the snapshot that a file holds, for a session with this history. Return None if the
-    history does not have the file's messages in their order.
+    history does not have the file's messages in the same order.
     """
     at = _position(read.messages, history)
     if at is None:
@@ -51,7 +51,7 @@ def as_snapshot(
 
 
 def _position(messages: Sequence[Message], history: Sequence[Message]) -> int | None:
-    """Return the position after the last of these messages and the tool results that follow it."""
+    """Return the position after the last of these messages and its tool results, or None."""
     at = 0
     for role, text in _texts(messages):
         while at < len(history) and not _says(history[at], role, text):

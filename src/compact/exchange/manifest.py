@@ -1,5 +1,5 @@
-"""Records what a migration did, in a manifest in a folder next to the store. A rollback reads the
-manifest.
+"""The manifest of a migration: what it did. It is in a folder next to the store. A rollback reads
+it.
 
 `migrations/TIME/manifest.json` is written before the first change and again at the end.
 `migrations/TIME/backup/` is the store before the migration. `replaced/` is the store before a
@@ -24,51 +24,51 @@ from compact.exchange.stored_sources import StoredState
 from compact.files import make_folders, named_path, write_whole
 
 Outcome = Literal["new", "grown", "snapshot", "there", "differs", "broken", "unknown"]
-"""`new` makes a session. `grown` adds a file's new messages. `snapshot` is a recovery point of a
-session. The others change nothing: `there` is stored already, `differs` has other messages than the
-session made from the file, `broken` cannot be read, `unknown` is not a conversation."""
+"""`new`: a new session. `grown`: new messages of the file were added. `snapshot`: a recovery point
+of a session. The others change nothing. `there`: stored already. `differs`: the session made from
+the file has other messages. `broken`: unreadable. `unknown`: not a conversation."""
 
 
 class MigratedConversation(BaseModel, frozen=True, defer_build=True):
-    """The outcome for one conversation of a file, or for a file without any."""
+    """The outcome for one conversation in a file, or for a file without any."""
 
     path: str
     outcome: Outcome
     reason: str = ""
-    """Why the conversation is not stored, or not as it is in the file. Empty if it is."""
+    """Why the conversation is not stored, or not as it is in the file; else empty."""
     format: str | None = None
     sha256: str = ""
     """The checksum of the file."""
     conversation: int = 1
     """The number of the conversation in the file."""
     session_id: str | None = None
-    """The session that the conversation became, or that has it already."""
+    """The session that the conversation became, or that already has it."""
     title: str | None = None
     messages: int = 0
     tokens: int = 0
     added: int = 0
     """How many messages the migration stores."""
     branch_id: str | None = None
-    """The branch that new messages of a grown session are added to."""
+    """The branch to which the new messages of a grown session are added."""
     snapshot_id: str | None = None
     notes: tuple[str, ...] = ()
-    """What the file says that a message has no field for, in words."""
+    """What the file says and no message field can hold, as sentences."""
 
 
 class MigrationReport(BaseModel, frozen=True, defer_build=True):
     """What a migration did, or would do."""
 
     id: str
-    """When the migration began. Pass this to a rollback as the migration's name."""
+    """When the migration began. A rollback takes this as the migration's name."""
     made_at: datetime
     store: str | None
-    """The store's file. None for a store in memory."""
+    """The store's file; None for a store in memory."""
     scope: str
     dry_run: bool
     folder: str | None = None
-    """The folder of the manifest. None if nothing was changed."""
+    """The folder of the manifest; None if nothing was changed."""
     backup: str | None = None
-    """The folder with the store as it was before. None for a new store."""
+    """The folder with the store as it was before; None for a new store."""
     conversations: tuple[MigratedConversation, ...] = ()
 
     @property
@@ -85,32 +85,32 @@ class RollbackReport(BaseModel, frozen=True, defer_build=True):
     folder: str
     dry_run: bool = False
     deleted: tuple[str, ...] = ()
-    """Sessions that the store did not have before the migration."""
+    """Sessions that the store did not have before the migration. They are deleted."""
     put_back: tuple[str, ...] = ()
-    """Sessions that get back the state from before the migration."""
+    """Sessions that return to their state before the migration."""
     changed: tuple[str, ...] = ()
-    """Sessions that were changed after the migration. They stop a rollback without `force`."""
+    """Sessions that changed after the migration. They stop a rollback without `force`."""
     others: tuple[str, ...] = ()
     """Changed sessions of other scopes. They stop every rollback."""
     replaced: str | None = None
-    """The backup that `force` made of the store before the rollback."""
+    """The backup of the store before the rollback, which `force` makes."""
 
 
 SCHEMA = "compact/migration"
 VERSION = 1
-"""The version of the manifest's schema."""
+"""The version of the manifest's format."""
 FOLDER, MANIFEST, BACKUP = "migrations", "manifest.json", "backup"
 State = Literal["running", "stopped", "done", "rolled back"]
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Holds the report and the state of a migration."""
+    """The state of a migration, and its report."""
 
     state: State
     report: MigrationReport
     states: Mapping[str, StoredState] | None = None
-    """Each session's state after the migration, by id. None if the migration did not end."""
+    """Session id → the session's state after the migration; None if the migration did not end."""
 
 
 def folder_of(store: str) -> Path:
@@ -119,7 +119,7 @@ def folder_of(store: str) -> Path:
 
 
 def begun(store: str, wanted: str) -> Path:
-    """Create a folder for a migration. If the name is taken, add a number."""
+    """Create a folder for a migration. If the name is taken, a number is appended."""
     place = folder_of(store)
     try:
         make_folders(place)
@@ -137,7 +137,7 @@ def begun(store: str, wanted: str) -> Path:
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Write a manifest, whole or not at all."""
+    """Write a manifest, completely or not at all."""
     value = {
         "schema": SCHEMA,
         "version": VERSION,

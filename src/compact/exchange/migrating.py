@@ -1,8 +1,8 @@
-"""Brings conversations from files into a store, each wholly or not at all.
+"""Imports conversations from files into a store, each completely or not at all.
 
 A session's metadata has the digest of its source file. So a stored conversation is recognized, an
-interrupted migration can go on, and a file that has grown adds only its new messages. Nothing else
-in the store changes.
+interrupted migration can continue, and from a file that has grown only the new messages are added.
+Nothing else in the store changes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from compact.store.session_file import SessionFile
 from compact.store.whole_session import WholeSession
 
 Progress = Callable[[int, int], None]
-"""Called with the number of files done so far, and the number of all files."""
+"""Called with the number of files done and their total."""
 LEGACY_SESSION = "legacy_session"
-"""The name of the format whose sessions have snapshots."""
+"""The name of the transcript format whose sessions have snapshot files."""
 SHOWN_OF_DIGEST = 6
-"""How many characters of a digest an id gets if two files have the same name."""
+"""How many characters of the file's digest are added to an id that is taken."""
 
 
 def migrate(
@@ -54,15 +54,15 @@ def migrate(
 ) -> MigrationReport:
     """Import the conversations of files and of whole folders, in any known format.
 
-    Each conversation becomes one session, whole or not at all, and is read back and compared. A
-    conversation that is stored already stays. If its file has grown, the new messages are added.
-    With `dry_run` nothing is changed. Before the first change, the store is copied into
+    Each conversation becomes one session, completely or not at all. It is read back and compared. A
+    conversation that is stored already is left as it is. If its file has grown, the new messages
+    are added. With `dry_run` nothing is changed. Before the first change the store is copied into
     `migrations/TIME/backup` next to it. `migrations/TIME/manifest.json` lists what was done.
 
     Raises:
         InvalidArgument: no path was given, or the store is not a file.
-        StoreFailed: the store cannot be read or written. What was stored stays: begin the migration
-            again to go on.
+        StoreFailed: the store cannot be read or written. What was stored is kept; run the migration
+            again to continue.
     """
     named("scope", scope)
     wanted = [paths] if isinstance(paths, str | Path) else list(paths)
@@ -85,8 +85,8 @@ def migrate_data(
     settings: CompactConfig | None = None,
     only: str | None = None,
 ) -> MigratedConversation:
-    """Import the first conversation in these bytes, as `migrate` does, but without a backup and a
-    manifest. With `only`, the conversation must have the format of that name.
+    """Import the first conversation in these bytes, like `migrate`, but without a backup and a
+    manifest. With `only`, the conversation must have this format.
 
     Raises:
         StoreFailed: the store cannot be read or written.
@@ -112,13 +112,13 @@ class _Migration:
     backup: Path | None = None
     stored: StoredSources = field(init=False)
     touched: set[str] = field(default_factory=set)
-    """The sessions of the conversations so far."""
+    """Sessions that the conversations so far became or matched."""
     planned: dict[str, list[bytes]] = field(default_factory=dict)
-    """The message digests of each session that a dry run would make, by the session's id."""
+    """Session id → the chain hashes of the messages of a session that a dry run would create."""
     owners: dict[str, WholeSession] = field(default_factory=dict)
-    """The sessions of a dry run that may have snapshots."""
+    """Sessions of a dry run to which snapshots may belong."""
     snapshots: list[SourceFile] = field(default_factory=list)
-    """Files with snapshots. They are read after the sessions are stored."""
+    """Snapshot files. They are read after the sessions are stored."""
     done: list[MigratedConversation] = field(default_factory=list)
     tick: Callable[[], None] = field(default=lambda: None)
     """Called before each conversation."""
@@ -146,7 +146,7 @@ class _Migration:
         return self.report()
 
     def report(self) -> MigrationReport:
-        """Report what was done so far."""
+        """Return a report of what was done so far."""
         return MigrationReport(
             id=self.id,
             made_at=clock_and_ids.now(),
@@ -203,7 +203,7 @@ class _Migration:
     def _known_before(
         self, found: FoundConversation, read: SessionFile
     ) -> MigratedConversation | None:
-        """Return the outcome if the store has a part of it, or another past; else None."""
+        """Return the outcome if the store has it, in part or with another past; else None."""
         differs = None
         for session, how, is_own in self._compared(found, read):
             if how in ("same", "behind"):
@@ -223,7 +223,7 @@ class _Migration:
         self, found: FoundConversation, read: SessionFile
     ) -> Iterator[tuple[Session, stored_sources.Compared, bool]]:
         """Yield the sessions that the conversation may be, how it compares with each, and whether
-        the session is surely its own. The number says nothing in a file of several.
+        the session surely came from it.
         """
         links, own = stored_sources.links_of(read.messages), found.own_id
         sure, perhaps = ([], []) if own else self.stored.begun_alike(read.messages)
@@ -241,7 +241,7 @@ class _Migration:
                 yield session, how, is_known and own in (None, candidate) and candidate in named
 
     def _in_scope(self, session_id: str) -> Session | None:
-        """A session of the scope, or one that a dry run would make."""
+        """Return a session of the scope, or one that a dry run would create; else None."""
         if session_id in self.planned:
             messages = len(self.planned[session_id])
             branch = Branch(id=session_id, session_id=session_id, messages=messages)
@@ -250,7 +250,7 @@ class _Migration:
         return None if session is None or session.scope != self.scope else session
 
     def _link_after(self, session: Session) -> Callable[[int], bytes]:
-        """Number of messages → chain hash of the session after them."""
+        """Return a function: number of messages → the session's chain hash after them."""
         planned = self.planned.get(session.id)
         if planned is not None:
             return lambda count: planned[count - 1]
@@ -303,8 +303,8 @@ class _Migration:
         return done.model_copy(update=more)
 
     def _snapshot(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
-        """Make a snapshot of its session. Where the session is missing or has other messages, the
-        file becomes a session of its own.
+        """Make the file a snapshot of its session. If the session is missing or has other messages,
+        the file becomes a session of its own.
         """
         owner = found.own_id or ""
         session, history = self._history_of(owner)
@@ -349,7 +349,7 @@ class _Migration:
         return session, [entry.message for entry in entries]
 
     def _free_id(self, wanted: str, found: FoundConversation) -> str:
-        """Return the wanted id, with a part of the file's digest where another one has it."""
+        """Return the wanted id. If it is taken, a part of the file's digest is appended."""
         if not self._is_taken(wanted):
             return wanted
         cut = wanted[: importing.LONGEST_ID - SHOWN_OF_DIGEST - 1]
@@ -361,7 +361,7 @@ class _Migration:
         return name in self.planned or stored_sources.session_in(self.store, name) is not None
 
     def _begin(self) -> None:
-        """Before the first change: back up the store and write the manifest."""
+        """Before the first change, back up the store and write the manifest."""
         if self.folder is not None or self.file is None:
             return
         folder = manifest.begun(self.file, self.id)
@@ -371,7 +371,7 @@ class _Migration:
         manifest.write(folder, Manifest("running", self.report()))
 
     def _check(self, session: Session, read: SessionFile) -> None:
-        """Read a new session back. Delete it again where it differs from the file."""
+        """Read a new session back, and delete it if it differs from the file."""
         wrong = stored_sources.stored_as_read(self.store, session.branch.id, read.messages)
         if wrong is not None:
             forget(self.store, session.id, self.settings)
@@ -406,15 +406,15 @@ def _tokens(entries: Sequence[Entry]) -> int:
 
 
 def _reason(error: CompactError) -> str:
-    """The error's text without the file's name: a report has it in another field."""
+    """Return the error's text without the file's name, which a report has in another field."""
     if isinstance(error, InvalidTranscript):
         return error.reason if error.line is None else f"line {error.line}: {error.reason}"
     return str(error)
 
 
 def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConversation]:
-    """Return the conversations that could not be migrated, and the files named by the caller that
-    hold no conversation.
+    """Return the conversations that could not be migrated, and the files that the caller named and
+    that hold no conversation.
     """
     named = {str(named_path(path)) for path in paths}
     named -= {each.path for each in report.conversations if each.outcome != "unknown"}

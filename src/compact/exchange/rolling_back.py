@@ -1,4 +1,4 @@
-"""Rolls a migration back by restoring its backup, unless somebody wrote to the store since."""
+"""Rolls a migration back by restoring its backup, unless the store was changed since."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE
 
 REPLACED = "replaced"
-"""The folder of a migration for the store that a forced rollback replaced."""
+"""The folder, inside a migration's, for the store that a forced rollback replaced."""
 MOST_NAMED = 5
-"""Sessions that an error text names."""
+"""How many sessions an error text names."""
 
 
 def roll_back(
@@ -37,16 +37,16 @@ def roll_back(
     dry_run: bool = False,
     settings: CompactConfig | None = None,
 ) -> RollbackReport:
-    """Roll back a migration of a scope, by default the newest: the store becomes what it was
-    before. Where somebody wrote to it since, nothing is done without `force`. With `force` the
-    current store is backed up first. With `dry_run` nothing is changed.
+    """Roll back a migration of a scope, by default the newest. The store becomes what it was
+    before. If it was changed since, nothing is done without `force`. With `force` the current store
+    is backed up first. With `dry_run` nothing is changed.
 
     Raises:
         NotFound: the migration or its backup does not exist, or all are rolled back already.
-        InvalidArgument: the store is no file.
-        StoreFailed: the store cannot be changed, or somebody wrote since; with `force` too where
-            that was in another scope. It is as it was.
-        StoreDamaged: the backup was altered.
+        InvalidArgument: the store is not a file.
+        StoreFailed: the store cannot be changed, or was changed since (with `force`: in another
+            scope). It is as it was.
+        StoreDamaged: the backup was changed.
     """
     named("scope", scope)
     opened = wiring.session_store(store)
@@ -73,13 +73,13 @@ def roll_back(
 
 
 def _free(folder: Path) -> Path:
-    # an earlier rollback may have ended after it made its backup
+    # an earlier rollback may have stopped after it made its backup
     names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     return next(name for name in chain([folder], names) if not name.exists())
 
 
 def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
-    """Return the named migration of a scope, or the newest one that is not rolled back."""
+    """Return the named migration of a scope, or else the newest that is not rolled back."""
     own = [(each, manifest.read(each)) for each in manifest.all_of(store)]
     own = [(folder, entry) for folder, entry in own if entry.report.scope == scope]
     for folder, entry in reversed(own):
@@ -93,7 +93,7 @@ def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
 
 @dataclass(frozen=True, slots=True)
 class _RollingBack:
-    """Compares the store now with the store before and after the migration."""
+    """Compares the store with its states before and after the migration."""
 
     store: SessionStore
     replaced: Path
@@ -102,9 +102,9 @@ class _RollingBack:
     force: bool
 
     def report(self, file: str) -> RollbackReport:
-        """What restoring the backup would change, by sessions."""
+        """Return which sessions would change if the backup were restored."""
         now = states_of(self.store)
-        # Of a migration that was killed it is not known how it left the store.
+        # If a migration was killed, it is unknown how it left the store.
         then = self.before if self.entry.states is None else self.entry.states
         return RollbackReport(
             id=self.entry.report.id,
@@ -122,7 +122,7 @@ class _RollingBack:
         )
 
     def check(self, settings: CompactConfig | None, beside: Sequence[str]) -> None:
-        """Refuse a rollback that would lose what somebody wrote. Nobody else can write by now.
+        """Refuse a rollback that would lose changes. Called when nobody else can write any more.
         `beside` lists other data that would be lost.
         """
         report = self.report("")

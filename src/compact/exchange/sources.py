@@ -18,14 +18,14 @@ from compact.store import session_file
 from compact.store.session_file import SessionFile
 
 _ENDINGS = frozenset((".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log"))
-"""File extensions that are not part of a session's id."""
+"""Suffixes of file names that are left out of a session's id."""
 _NEVER = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".mypy_cache"))
 """Folders that hold no conversations."""
 _DATABASE = b"SQLite format 3\0"
 EXPORT = "compact_session"
-"""The name of compact's own exports among the formats."""
+"""The name of compact's own export among the formats."""
 SHOWN = 5
-"""How many files of a zip without a conversation are named."""
+"""How many files an error names, for a zip without a conversation."""
 OTHER_KIND = "a link to nothing, or no file but a pipe or device"
 
 
@@ -35,9 +35,9 @@ class SourceFile:
 
     path: Path
     is_named: bool
-    """Whether the caller named the file itself, not a folder above it."""
+    """Whether the caller named the file itself, not a folder that contains it."""
     unreadable: str = ""
-    """Why it cannot be read. Empty before reading was tried."""
+    """Why the file cannot be read; empty if no reason is known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class FoundConversation:
     read: SessionFile | InvalidTranscript
     format: str | None = None
     own_id: str | None = None
-    """The conversation's own id, where it has one. A snapshot has the id of its session."""
+    """The conversation's own id, if it has one. A snapshot has the id of its session."""
     notes: tuple[str, ...] = ()
     is_alone: bool = True
     """Whether the file holds no other conversation."""
 
 
 def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterator[SourceFile]:
-    """The named files and all files below the named folders, each once and in order. Links to
+    """Yield the named files and all files below the named folders, each once and in order. Links to
     folders are not followed. Files and folders in `without` are skipped.
     """
     hidden = {_real(path) for path in without}
@@ -91,13 +91,13 @@ def _below(folder: Path, hidden: Collection[Path]) -> Iterator[SourceFile]:
 def _real(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError):  # a ring of links
+    except (OSError, RuntimeError):  # links that form a ring
         return path.absolute()
 
 
 def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
-    """The conversations in a file, or one entry with the reason why there are none. A zip is like a
-    folder: each of its files has its own conversations.
+    """Yield the conversations in a file, or one entry that says why there are none. A zip is
+    treated like a folder: each file in it has its own conversations.
     """
     if source.unreadable:
         why = InvalidTranscript(str(source.path), source.unreadable)
@@ -136,7 +136,7 @@ def _zipped(zipped: SourceFile) -> Iterator[FoundConversation]:
 
 
 def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversation]:
-    """The conversations in a file with these contents."""
+    """Yield the conversations in a file with these contents."""
     name, digest = str(source.path), _digest(source.path, data)
     try:
         if session_file.is_session_file(data):
@@ -152,7 +152,7 @@ def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversat
 def _digest(path: Path, data: bytes) -> str:
     digest = sha256(data)
     if data.startswith(_DATABASE):
-        with suppress(OSError):  # the newest rows of a database may be in its log alone
+        with suppress(OSError):  # the newest rows of a database may be only in its log
             digest.update(Path(f"{path}-wal").read_bytes())
     return digest.hexdigest()
 
@@ -178,7 +178,7 @@ def _of(
 
 
 def base_of(path: Path) -> str:
-    """A session id made from the file's name."""
+    """Return a session id made from the file's name."""
     name = path.name
     while (one := Path(name)).suffix.lower() in _ENDINGS:
         name = one.stem

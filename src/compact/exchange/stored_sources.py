@@ -1,6 +1,4 @@
-"""Which sessions of a store came from which files, and how a file's conversation compares with
-them.
-"""
+"""Which sessions of a store came from which files, and how files compare with sessions."""
 
 from __future__ import annotations
 
@@ -23,31 +21,31 @@ from compact.messages.sessions import Session
 from compact.session.session_log import EVER
 
 MARK = "migrated"
-"""The key of a session's metadata that says which file it came from."""
+"""The metadata key that says which file a session came from."""
 PAGE = 1_000
-"""Messages per read."""
+"""How many messages to read at once."""
 READING = 1_000_000
-"""Microseconds. The times of messages without one are this near: they are those of the reading."""
+"""How close together, in microseconds, times are that are all the time of reading."""
 Compared = Literal["same", "grown", "behind", "other"]
 
 
 class StoredState(NamedTuple):
-    """Changes when somebody writes to a session."""
+    """A session's scope, and a digest that changes when somebody writes to the session."""
 
     scope: str
     digest: str
 
 
 def mark_of(digest: str, number: int, path: Path) -> dict[str, Any]:
-    """The metadata entry for the source of a session. It has only a digest of the path: exports
-    carry the metadata, and a path names private folders.
+    """Return the metadata entry that names a session's source. It has only a digest of the path,
+    because exports contain the metadata, and a path may name private folders.
     """
     return {"sha256": digest, "conversation": number, "place": _place(path)}
 
 
 def states_of(store: SessionStore) -> dict[str, StoredState]:
-    """Session → its state, in all scopes. Background work does not change a state: indexes,
-    digests, archives.
+    """Return session id → state, for all scopes. Background work (indexes, digests, archives) does
+    not change a state.
     """
     return {each.id: StoredState(each.scope, _digest_of(store, each)) for each in store.sessions()}
 
@@ -71,7 +69,7 @@ def _place(path: Path) -> str:
 
 @dataclass(slots=True)
 class StoredSources:
-    """The sessions of a scope that came from files, by content and by place."""
+    """The sessions of a scope that came from files, by the file's content and by its path."""
 
     store: SessionStore
     scope: str
@@ -84,7 +82,7 @@ class StoredSources:
             self.add(session.metadata, session.id)
 
     def add(self, metadata: Mapping[str, Any], session_id: str) -> None:
-        """Add a session by its metadata."""
+        """Add a session, if its metadata names a source."""
         mark = metadata.get(MARK)
         if isinstance(mark, Mapping):
             number = mark.get("conversation", 1)
@@ -93,16 +91,16 @@ class StoredSources:
             self._begins(session_id)
 
     def with_content(self, digest: str, number: int) -> str | None:
-        """The session from a file with this content."""
+        """Return the session that came from a file with this content."""
         return self._by_content.get((digest, number))
 
     def from_place(self, path: Path, number: int) -> str | None:
-        """The session from this file, whatever its content was then."""
+        """Return the session that came from this file, whatever the file contained then."""
         return self._by_place.get((_place(path), number))
 
     def begun_alike(self, messages: Sequence[Message]) -> tuple[list[str], list[str]]:
-        """The sessions from files that begin with the same words: those at the same time, and those
-        where the session or the messages have no times but those of their reading.
+        """Return sessions from files that begin with the same message: those at the same time, and
+        those where the session or the messages have no times but the time of reading.
         """
         if self._by_beginning is None:
             self._by_beginning = {}
@@ -116,7 +114,8 @@ class StoredSources:
 
     def _begins(self, session_id: str) -> None:
         if self._by_beginning is not None:
-            with suppress(NotFound, StoreFailed):  # a dry run, or an archive that is away
+            # a dry run's session, or one whose archive is out of reach
+            with suppress(NotFound, StoreFailed):
                 session = self.store.session(session_id)
                 entries = self.store.read(session.branch.id, 0, 1)
                 times = instant(entries[0].message.timestamp), instant(session.updated_at)
@@ -125,14 +124,14 @@ class StoredSources:
 
 
 def links_of(messages: Sequence[Message]) -> list[bytes]:
-    """The chain's hash after each message."""
+    """Return the chain hash after each message."""
     return list(accumulate(messages, chain.link, initial=chain.START))[1:]
 
 
 def compared(have: int, link_after: Callable[[int], bytes], links: Sequence[bytes]) -> Compared:
-    """How a file compares with a session of `have` messages. `links` are the file's chain hashes,
-    `link_after` gives those of the session. `grown` has more messages than the session, `behind`
-    has fewer.
+    """Compare a file with a session of `have` messages. `links` are the file's chain hashes;
+    `link_after` gives the session's. `grown`: the file has more messages than the session.
+    `behind`: it has fewer.
     """
     both = min(have, len(links))
     if both == 0 or link_after(both) != links[both - 1]:
@@ -145,7 +144,7 @@ def compared(have: int, link_after: Callable[[int], bytes], links: Sequence[byte
 def stored_as_read(
     store: SessionStore, branch_id: str, messages: Sequence[Message], *, start: int = 0
 ) -> str | None:
-    """How the stored messages differ from these; None where they are equal."""
+    """Return how the stored messages differ from these; None if they are equal."""
     have = store.branch(branch_id).messages
     if have != len(messages):
         return f"{have:,} messages were read back instead of {len(messages):,}"
@@ -159,7 +158,7 @@ def stored_as_read(
 
 
 def session_in(store: SessionStore, session_id: str) -> Session | None:
-    """The session with this id, or None."""
+    """Return the session with this id, or None."""
     try:
         return store.session(session_id)
     except NotFound:
@@ -169,5 +168,5 @@ def session_in(store: SessionStore, session_id: str) -> Session | None:
 def _is_same(stored: Message, message: Message) -> bool:
     value = encode_whole(stored)
     if message.importance_score is None:
-        value["score"] = None  # a store gives each message one
+        value["score"] = None  # a store gives each message an importance
     return value == encode_whole(message)

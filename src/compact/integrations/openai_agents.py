@@ -36,7 +36,7 @@ from compact.messages.protocols import SessionStore
 from compact.secrets.redaction import redact
 from compact.session.compact_manager import CompactManager
 from compact.session.kept_list import KeptList
-from compact.session.running import off_loop
+from compact.session.running import threaded
 
 try:
     from agents import Agent, AgentOutputSchema, FunctionTool, Handoff, RunConfig
@@ -99,17 +99,20 @@ def before_model_call(
         _refuse_held(data)
         name = session_id or _session_of(data.context)
         window = _window_of(manager.config, data.agent, model)
-        manager.session(name, model=window, format="responses")
         beside = await _tools_of(data.agent, data.context)
+        items = cast("list[Item]", asked.input)
         with _Compressions(manager, name, trace_content):
-            items = await manager.apreflight(
+            fitted = await manager.afit(
                 name,
-                cast("list[Item]", asked.input),
+                items,
+                format="responses",
                 tools=beside,
                 system_prompt=asked.instructions,
                 model=window,
+                answer_tokens=data.agent.model_settings.max_tokens,
             )
-        return ModelInputData(input=items, instructions=asked.instructions)
+        sent = fitted.into(cast("list[TResponseInputItem]", items), lambda item, _: item)
+        return ModelInputData(input=sent, instructions=asked.instructions)
 
     return fitted
 
@@ -370,35 +373,20 @@ class CompactSession:
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items, or the last `limit` of them."""
-
-        async def read() -> list[Item]:
-            return self._list().items(limit)
-
-        return cast("list[TResponseInputItem]", await off_loop(read()))
+        items = await threaded(lambda: self._list().items(limit))
+        return cast("list[TResponseInputItem]", items)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items. They are durable when this returns."""
-
-        async def add() -> None:
-            self._list().add(cast("list[Item]", items))
-
-        await off_loop(add())
+        await threaded(lambda: self._list().add(cast("list[Item]", items)))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the last item and return it; None if there is none."""
-
-        async def pop() -> Item | None:
-            return self._list().pop()
-
-        return cast("TResponseInputItem | None", await off_loop(pop()))
+        return cast("TResponseInputItem | None", await threaded(lambda: self._list().pop()))
 
     async def clear_session(self) -> None:
         """Remove all items."""
-
-        async def clear() -> None:
-            self._list().clear()
-
-        await off_loop(clear())
+        await threaded(lambda: self._list().clear())
 
     async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
         """Compress the next call's input now if `args` has `force`. Items stay as they are.

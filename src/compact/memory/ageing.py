@@ -1,9 +1,9 @@
-"""Ages memory (A-2): gives each session of a scope a digest that fits its age, in addition to its
+"""Ageing of memory (A-2): gives each session of a scope a digest that fits its age, beside its
 messages. Start at `MemoryAgeing.age`.
 
-Each digest is committed alone, and only if the session's messages did not change meanwhile. If a
-run is killed, each session has its old or its new digest, and the next run goes on. A run with
-nothing to do writes nothing. No message is changed here: `memory.archival_manager` moves them.
+Each digest is committed by itself, and only if the session's messages did not change meanwhile.
+After a kill each session has its old or its new digest, and the next run continues. A run with
+nothing to do writes nothing. Messages are not changed here: `memory.archival_manager` moves them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from compact.text.digests import (
 )
 
 LEASE = timedelta(minutes=10)
-"""How long a process keeps its lease without renewing it."""
+"""How long a process keeps its lease if it does not renew it."""
 
 
 class AgedStore(SessionStore, DigestStore, Leases, Protocol):
@@ -52,7 +52,7 @@ class AgedStore(SessionStore, DigestStore, Leases, Protocol):
 
 
 class _Ended(Exception):
-    """The run ends before its work is done: it was stopped, or another process does the work."""
+    """The run ends early: it was stopped, or another process does the work."""
 
 
 def ageing_of(
@@ -62,8 +62,8 @@ def ageing_of(
     clock: Callable[[], datetime] | None = None,
     archives: ArchivalManager | None = None,
 ) -> MemoryAgeing:
-    """Build the ageing of a scope, with the settings' thresholds. Without `archives`, all originals
-    stay where they are.
+    """Build the ageing of a scope, with the thresholds in the settings. Without `archives`, no
+    originals are moved.
 
     Raises:
         InvalidArgument: the store keeps no digests.
@@ -77,7 +77,7 @@ def ageing_of(
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Says what is to be done for a session."""
+    """What a run has to do for one session."""
 
     session: Session
     original: Original
@@ -88,16 +88,16 @@ class Due:
     chain: bytes
     fingerprint: str
     bytes: int
-    """Of its texts in the store."""
+    """Bytes of the session's texts in the store."""
     is_archived: bool
     is_to_pack: bool = False
-    """Whether texts of it are to be packed."""
+    """Whether texts of the session have to be packed."""
     score: float | None = None
     why: str = ""
 
     @property
     def form(self) -> CompressionLevel:
-        """The level that the session's digest should have: a summary while in the archive, until
+        """The level that the session's digest should have. An archived session has a summary until
         only metadata is left.
         """
         archived = self.level is CompressionLevel.ARCHIVED
@@ -105,32 +105,32 @@ class Due:
 
     @property
     def now(self) -> CompressionLevel:
-        """The level that the session's digest has now."""
+        """The level of the stored digest."""
         return self.before.level if self.before else CompressionLevel.FULL
 
     @property
     def is_known(self) -> bool:
-        """Whether the session's stored digest is of its messages, and of these settings."""
+        """Whether the stored digest was made from these messages with these settings."""
         return self.before is not None and self.before.fingerprint == self.fingerprint
 
     @property
     def is_done(self) -> bool:
-        """Whether the session's stored digest is up to date."""
+        """Whether the stored digest is up to date."""
         if self.form is CompressionLevel.FULL and self.score is None:
             return self.before is None
         return self.is_known and self.now is self.form
 
     @property
     def step(self) -> Literal["none", "write", "drop"]:
-        """What to do about the session's digest."""
+        """What to do with the stored digest."""
         if self.form is not CompressionLevel.FULL:
             return "none" if self.is_done else "write"
         return "drop" if self.now is not CompressionLevel.FULL else "none"
 
     @property
     def action(self) -> str:
-        """The step, and whether the session's originals are still to be archived or packed. Writing
-        a digest packs them too.
+        """The step, and whether the originals have to be archived or packed. Packing is not named
+        after "write", which always packs.
         """
         move = "pack" * (self.is_to_pack and self.step != "write")
         if self.level.is_archived and not self.is_archived:
@@ -150,7 +150,7 @@ class MemoryAgeing:
     lease: timedelta = LEASE
     archives: ArchivalManager | None = None
     into_files: bool = True
-    """Whether originals go into files of the archive. Else they are packed in the database."""
+    """Whether originals go into files of the archive. If not, they are packed in the database."""
     _holder: str = field(default_factory=clock_and_ids.new_id)
 
     def age(
@@ -161,7 +161,7 @@ class MemoryAgeing:
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Write the digests that are due, and archive the originals of the oldest sessions. A dry
-        run only reports. `progress` is called with the number of sessions done so far and of all,
+        run only reports. `progress` is called with the number of sessions done and their total,
         first for digests, then for archives.
 
         Raises:
@@ -205,9 +205,9 @@ class MemoryAgeing:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """Age on a schedule. If there are several processes, only the one that holds the lease does
-        the work. The lease is always released. End between sessions if `stops` returns True. The
-        shortest sessions come first, so that a run that is cut off has got forward.
+        """Age on a schedule. If several processes do, only the one that holds the lease does the
+        work. The lease is always released. The run ends between sessions when `stops` returns True.
+        Short sessions come first, so that a run that is cut off has done many.
         """
         lease, rows = self.turn, list[AgeingRow]()
 
@@ -232,11 +232,12 @@ class MemoryAgeing:
         return AgeingReport(rows=tuple(rows), archive=moved)
 
     def age_once_a_day(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
-        """`age_in_turn`, unless a lease says that a run was complete within a day: then incomplete.
-        A run takes that lease at its end, so one that is cut off leaves the day open.
+        """If a lease says that a run was completed within the last day, return an incomplete
+        report. Otherwise call `age_in_turn`. A run takes that lease only when it is complete.
         """
         day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
-        if not self.store.hold_lease(day, now=now, until=now):  # only asks: it is over at once
+        # asks only: the lease expires at once
+        if not self.store.hold_lease(day, now=now, until=now):
             return AgeingReport(complete=False)
         report, now = self.age_in_turn(stops), self.clock()
         if report.complete and self.store.sessions(scope=self.scope):
@@ -245,7 +246,7 @@ class MemoryAgeing:
 
     @property
     def turn(self) -> Lease:
-        """The lease of a run in turn."""
+        """The lease for a run of `age_in_turn`."""
         return Lease(f"age {self.scope}", self._holder)
 
     def _renew(self, lease: Lease) -> None:
@@ -263,7 +264,7 @@ class MemoryAgeing:
         dry_run: bool = False,
         lease: Lease | None = None,
     ) -> Iterator[AgeingRow]:
-        """Do what is due, and yield a row for each session, the one changed last first."""
+        """Do what is due, and yield a row for each session, in the order of `every`."""
         notes = self.store.digest_notes(self.scope)
         moved = self.archives.moved() if self.archives else {}
         for session in every:
@@ -297,7 +298,8 @@ class MemoryAgeing:
         due = Due(session, original, days, before, level, chain, fingerprint, size, is_archived)
         if level is not CompressionLevel.FULL:
             due = self._slowed(due)
-        if is_archived and not due.level.is_archived:  # by hand: only a person restores it
+        # archived by a person, so only a person restores it
+        if is_archived and not due.level.is_archived:
             due = replace(due, level=CompressionLevel.ARCHIVED)
         if due.level is CompressionLevel.FULL:
             is_dear = due.why or any(session.metadata.get(x) for x in ("important", RESTORED))
@@ -307,10 +309,11 @@ class MemoryAgeing:
         return replace(due, is_to_pack=packs and self.archives is not None)
 
     def _slowed(self, due: Due) -> Due:
-        """A session that is no longer fresh, with the level that fits its importance too."""
+        """Return what is due for a session that is no longer fresh, given its importance."""
         marked = bool(due.session.metadata.get("important"))
         score = due.before.score if due.before and due.is_known and not marked else None
-        if score is None and not (marked or due.is_archived):  # an archive is not read for it
+        # do not read an archive only for its importance
+        if score is None and not (marked or due.is_archived):
             score = importance_of(due.original, due.session, self.retention).score
         importance = Importance(score=score or 0, marked=marked)
         why, aged = self.retention.reason(importance), self.retention.aged(importance, due.days)
@@ -320,11 +323,11 @@ class MemoryAgeing:
         return replace(due, level=level, score=score, why=why)
 
     def _written(self, due: Due) -> CompressedConversation | None:
-        """Return the digest to store for the session. None if its digest is to be removed."""
+        """Return the digest to store for the session; None removes the stored one."""
         digest = None
         if due.form is not CompressionLevel.FULL:
             digest = digest_of(self.engine, due.original, due.form)
-        elif due.score is not None:  # keeps the score, so that the messages are not read again
+        elif due.score is not None:  # stores the score, so that the messages are not read again
             about = ConversationMetadata(id=due.session.id)
             digest = CompressedConversation(
                 text="", source_tokens=0, tokens=0, level=due.level, about=about
@@ -351,7 +354,7 @@ class MemoryAgeing:
             sizes = made.source_tokens, made.tokens, len(made.text.encode("utf-8", "surrogatepass"))
         elif due.before is not None and due.is_done:
             sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
-        else:  # a dry run estimates
+        else:  # a dry run only estimates
             before = due.before if due.is_known else None
             tokens = before.original_tokens if before else 0
             tokens = tokens or self.engine.tokens_of(due.original.messages)
@@ -382,11 +385,10 @@ T = TypeVar("T")
 
 
 class Schedule(Generic[T]):
-    """Runs work in a thread after `delay` seconds, and again `every` seconds after each run ends,
-    until `stop` is called. If the work raises, `error` keeps the exception, and the next run comes
-    as planned.
+    """Runs work in a thread after `delay` seconds, and then `every` seconds after each run, until
+    `stop` is called. If the work raises, `error` keeps the exception, and the schedule continues.
 
-    In a forked child process, the schedule does not run.
+    In a forked child process the schedule does not run.
     """
 
     def __init__(
@@ -398,7 +400,7 @@ class Schedule(Generic[T]):
         self.last: T | None = None
         """What the last successful run returned."""
         self.error: Exception | None = None
-        """The exception that the last run raised. None if it raised none."""
+        """The exception that the last run raised, or None."""
         self._thread = Thread(target=self._run, name="compact-schedule", daemon=True)
         self._thread.start()
 
@@ -408,14 +410,12 @@ class Schedule(Generic[T]):
         return self._thread.is_alive()
 
     def wait(self, runs: int, seconds: float | None = None) -> bool:
-        """Wait until `runs` runs are done, at most `seconds`. Return whether they are done."""
+        """Wait until `runs` runs are done, at most `seconds`. Return whether they are."""
         with self._ran:
             return self._ran.wait_for(lambda: self.runs >= runs, seconds)
 
     def stop(self, seconds: float | None = None) -> bool:
-        """Stop after the current run. Wait at most `seconds` until the run has ended, and return
-        whether it has.
-        """
+        """Stop after the current run. Wait at most `seconds`. Return whether the run has ended."""
         self._stops.set()
         self._thread.join(seconds)
         return not self.is_running

@@ -4,10 +4,10 @@
     archives.archive_conversations()          # those without a new message for 90 days
     archives.restore_conversation("harbour")  # every byte of it
 
-Each conversation becomes a file below `chat-archive/YYYY/MM/`, or an object in S3: what `sessions
-export` writes, compressed. `sessions import` reads it. Whoever reads, searches or continues an
-archived session notices no difference: its words and vectors stay in the index, and its texts are
-read from the file.
+Each conversation becomes a file below `chat-archive/YYYY/MM/`, or an object in S3. The file is what
+`sessions export` writes, compressed; `sessions import` reads it. Reading, searching and continuing
+an archived session work as before: its words and vectors stay in the index, and its texts are read
+from the file.
 """
 
 from __future__ import annotations
@@ -52,17 +52,18 @@ from compact.text.found import SearchFilter
 from compact.text.terms import looked_for
 
 MOST_HITS = 1_000
-"""How many messages a search of archived conversations looks at."""
+"""How many messages a search in archived conversations looks at."""
 DAYS = 90
-"""After how many days without a new message a conversation is archived, by default."""
+"""A conversation without a new message for this many days is archived, by default."""
 
 
 class ArchivalManager:
-    """The archive of the conversations of one scope, in a store's file or in an open store.
+    """The archive of one scope's conversations. `path` is a store's file or an open store.
 
-    `folder` is where files are written: a folder, or `s3://BUCKET/PREFIX`. Default: `NAME-archive`
-    next to the file. Objects in S3 are encrypted with `kms_key` if you give one; boto3 finds the
-    credentials. `settings` say which conversations are kept whole, and what writes digests.
+    `folder` is where files are written: a folder, or `s3://BUCKET/PREFIX`. The default is
+    `NAME-archive` next to the store's file. Objects in S3 are encrypted with `kms_key`, if given;
+    boto3 finds the credentials. `settings` say which conversations are kept whole, and what writes
+    digests.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -124,14 +125,14 @@ class ArchivalManager:
         now: datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> ArchiveReport:
-        """Move the texts of conversations into files: those named in `ids`, else all without a
-        new message for `older_than_days`. Without `ids`, important conversations stay, until
-        `MemoryManager.age` finds them old enough, and the report says why. A conversation without a
+        """Move the texts of conversations into files: those named in `ids`, else all without a new
+        message for `older_than_days`. Without `ids`, important conversations are not archived until
+        `MemoryManager.age` finds them old enough; the report says why. A conversation without a
         digest gets one first.
 
-        Texts are removed only after the file is written, synced, read back and compared. If
-        archiving a conversation fails, nothing is removed. You may repeat the call at any time,
-        even after a crash. `progress` is called with the number done so far and the number of all.
+        Texts are removed only after the file was written, synced, read back and compared. If
+        archiving a conversation fails, it loses nothing. You may repeat the call at any time, even
+        after a crash. `progress` is called with the number done and the total.
 
         Raises:
             NotFound: the scope has no conversation with one of the ids; nothing was archived.
@@ -181,7 +182,7 @@ class ArchivalManager:
         return False
 
     def _reason(self, session: Session) -> str:
-        """Return why a session is left to age by itself. Empty if it is not."""
+        """Return why a session is left to age by itself; an empty string if it is not."""
         if session.metadata.get("important"):
             return MARKED
         retention = retention_of(self._settings)
@@ -190,7 +191,7 @@ class ArchivalManager:
         )
 
     def _digest(self, session: Session) -> None:
-        """Write the session's digest, if none is up to date."""
+        """Write the session's digest, unless an up-to-date one is stored."""
         store = cast("DigestStore", self._store)
         chain = self._store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self._engine, chain)
@@ -209,8 +210,8 @@ class ArchivalManager:
         return CompressionEngine(self._store, settings=self._settings)
 
     def restore_conversation(self, session_id: str, *, now: datetime | None = None) -> Session:
-        """Bring every text of a conversation back into the database. Return the restored session.
-        Its age is counted from now.
+        """Move all texts of a conversation back into the database. Return the session. Its age is
+        counted from now on.
 
         Raises:
             NotFound: the scope has no such conversation.
@@ -230,8 +231,8 @@ class ArchivalManager:
         return sorted(archived, key=lambda each: instant(each.ended), reverse=True)
 
     def search_archived(self, query: str, *, limit: int = 10) -> list[ArchivedConversation]:
-        """Find archived conversations whose messages, title or tags share words with the query, the
-        best match first, at most `limit`.
+        """Return archived conversations whose messages, title or tags share words with the query.
+        The best match comes first; at most `limit`.
         """
         archived = tuple(name for name, is_archived in self.moved().items() if is_archived)
         if not archived or limit <= 0:
@@ -241,8 +242,8 @@ class ArchivalManager:
         return self.archived_among(best, query)[:limit]
 
     def archived_among(self, best: Ranked, query: str) -> list[ArchivedConversation]:
-        """Return the archived conversations among those that a search found, best first, and then
-        those whose title or tags share words with the query.
+        """Return the archived conversations among a search's results, best first. Then those whose
+        title or tags share words with the query.
         """
         numbers = dict.fromkeys(best.turns.where(place)[0] for place in best.places)
         words = [piece for name in looked_for(query) for piece in name]
@@ -252,15 +253,15 @@ class ArchivalManager:
         return sorted(found, key=lambda each: names.index(each.session_id))
 
     def moved(self) -> dict[str, bool]:
-        """Return the conversations all of whose texts are in files, and whether the file is in the
-        archive, not packed in the database.
+        """Return the conversations that have all their texts in their file. The value is True if
+        the file is in the archive, and False if it is packed in the database.
         """
         return self._archive.moved_sessions(scope=self._scope)
 
     def pack(self, ids: Iterable[str], *, now: datetime, older_than: int | None = None) -> None:
-        """Pack the texts of conversations in the database. One that fails stays as it is, and one
-        that the scope does not have, or no longer, is skipped. With `older_than`, only messages
-        that are older than so many days are packed.
+        """Pack the texts of conversations in the database. One that fails is left as it is. Ids
+        that are not in the scope are skipped. With `older_than`, only messages older than that many
+        days are packed.
         """
         times = None if older_than is None else sensible(now, older_than)
         here = {each.id for each in self._store.sessions(scope=self._scope)}
@@ -268,8 +269,8 @@ class ArchivalManager:
         self._archive.pack_sessions(own, now=now, times=times)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[ArchiveFault]:
-        """Return which archive files are missing, changed or unreadable. Change nothing. `progress`
-        is called with the number of archives checked so far and the number of all.
+        """Return which archive files are missing, changed or unreadable. Changes nothing.
+        `progress` is called with the number of archives checked and their total.
         """
         return self._archive.archive_faults(scope=self._scope, progress=progress)
 
@@ -286,8 +287,8 @@ class ArchivalManager:
 def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> ForgottenReport:
     """Delete a session with its archive, and report whether anything is left.
 
-    Copies in a folder are deleted after the session. If the process dies between, the next process
-    that opens the store deletes them. Copies elsewhere are deleted first: if that fails, the
+    Copies in a folder are deleted after the session. If the process dies in between, the next
+    opening of the store deletes them. Copies elsewhere are deleted first: if that fails, the
     session still exists.
 
     Raises:
@@ -300,7 +301,7 @@ def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> For
 
 
 def forget_scope(store: SessionStore, scope: str, settings: CompactConfig) -> ForgottenReport:
-    """Delete all sessions of a scope, as `forget` deletes one.
+    """Delete all sessions of a scope, like `forget`.
 
     Raises:
         StoreFailed: the sessions or copies could not be deleted.

@@ -1,9 +1,9 @@
-"""Backs up a whole store into a folder while the store is in use, and restores stores from such
-folders.
+"""Backs up a whole store into a folder while the store is in use. Restores a store from such a
+folder.
 
 `sessions.db` is the database, `archive/` has the archives of its sessions, `settings.json` the
-settings, `manifest.json` the list of files. Backups and restored stores are written under temporary
-names, and renamed when they are complete and on the disk.
+settings, and `manifest.json` the list of files. Backups and restored stores are written under
+temporary names. They are renamed when they are complete and on the disk.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from compact.store.reports import BackupCounts, BackupReport
 
 SCHEMA = "compact/backup"
 VERSION = 1
-"""The version of the manifest's schema."""
+"""The version of the manifest's format."""
 MANIFEST, DATABASE, ARCHIVE, SETTINGS = "manifest.json", "sessions.db", "archive", "settings.json"
 """Names of the files in a backup."""
 Progress = Callable[[int, int], None]
-"""Called with the number of bytes done so far, and the number of all bytes."""
+"""Called with the number of bytes done and their total."""
 
 
 def make_backup(
     store: SessionStore, path: str | Path, settings: CompactConfig, progress: Progress | None = None
 ) -> BackupReport:
-    """Write a backup into a new folder, whole or not at all. The store stays in use.
+    """Write a backup into a new folder, completely or not at all. The store stays in use.
 
     Raises:
         InvalidArgument: the store cannot be copied.
@@ -70,8 +70,8 @@ def make_backup(
 def restore_backup(
     backup: str | Path, path: str | Path, *, progress: Progress | None = None
 ) -> BackupReport:
-    """Restore a store from a backup into a new file. Archives are put into `NAME-archive` next to
-    the file. All checksums are verified first, and the new store is checked before it is renamed.
+    """Restore a store from a backup into a new file. Its archives go into `NAME-archive` next to
+    the file. All checksums are verified first. The new store is checked before it gets its name.
 
     Raises:
         NotFound: there is no such backup.
@@ -114,7 +114,7 @@ def _report(path: Path, manifest: Mapping[str, Any]) -> BackupReport:
 
 
 def _manifest(folder: Path, counts: BackupCounts) -> dict[str, Any]:
-    from importlib.metadata import version  # loaded by those who make a backup
+    from importlib.metadata import version  # imported only to make a backup
 
     files = {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sum(path)}
@@ -133,13 +133,13 @@ def _manifest(folder: Path, counts: BackupCounts) -> dict[str, Any]:
 
 
 def _sum_of(manifest: Mapping[str, Any]) -> str:
-    """Return the checksum of a manifest, leaving out the checksum that it holds."""
+    """Return the checksum of a manifest, without the checksum that it contains."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
     return sha256(_json(rest)).hexdigest()
 
 
 def _without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return settings without the passwords in addresses, because a backup is not encrypted."""
+    """Remove passwords from the addresses in settings, because a backup is not encrypted."""
     if isinstance(value, dict):
         return {name: _without_secrets(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -204,7 +204,7 @@ def _verified(
 
 
 def _is_ours(archives: Path, manifest: Mapping[str, Any]) -> bool:
-    """Tell whether a folder holds just the backup's archives, as a killed restore leaves it."""
+    """Return whether a folder has just the backup's archives, as a killed restore leaves it."""
     sums = {
         f"{ARCHIVE}/{path.relative_to(archives).as_posix()}": _sum(path)
         for path in archives.rglob("*")

@@ -1,12 +1,12 @@
-"""`CompressionEngine`: makes the digest of a conversation for its age, and gives the original back.
+"""`CompressionEngine`: makes a conversation's digest for its age, and finds the original again.
 
     engine = CompressionEngine("chat.db")
     small = engine.compress(conversation, CompressionLevel.SUMMARY)
     print(small.ratio, small.kept.decisions, small.text)
     conversation = engine.decompress(small)
 
-A digest is always made from the conversation itself. Without a model it is extracted; with one, the
-model tells the story, and the gate judges it as it judges a checkpoint's.
+A digest is always made from the conversation itself, never from another digest. Without a model it
+is extracted. With a model, the model tells the story, and the gate judges it like a checkpoint's.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ RATIOS: Mapping[CompressionLevel, float] = {
     CompressionLevel.SUMMARY: 0.35,
     CompressionLevel.ARCHIVED: 0.35,
 }
-"""Which share of the tokens a digest of each level should have: the middle of the range that the
-level promises."""
+"""The share of the conversation's tokens that a digest of each level should have. It is the middle
+of the range that the level promises."""
 TOKENIZER = "o200k"
-"""The tokenizer where the settings name none."""
+"""The tokenizer if the settings name none."""
 PAGE = 256
-"""Messages per read from a store."""
+"""How many messages to read from the store at once."""
 
 
 def retention_of(settings: CompactConfig) -> RetentionPolicy:
-    """The retention policy in the settings."""
+    """Return the retention policy that the settings describe."""
     return RetentionPolicy(
         keep_score=settings.retain_score,
         keep_days=settings.retain_days,
@@ -63,7 +63,7 @@ def retention_of(settings: CompactConfig) -> RetentionPolicy:
 
 
 def ages_of(settings: CompactConfig) -> Ages:
-    """The last day of each level, from the settings."""
+    """Return the last day of each level, from the settings."""
     return Ages(
         full=settings.age_full_days,
         key_points=settings.age_key_points_days,
@@ -73,7 +73,7 @@ def ages_of(settings: CompactConfig) -> Ages:
 
 
 class Original(NamedTuple):
-    """A conversation that is read in pages, so that not all messages are in memory."""
+    """A conversation whose messages are read in pages, so that they are not all in memory."""
 
     id: str
     title: str | None
@@ -82,7 +82,7 @@ class Original(NamedTuple):
 
 
 class CompressionEngine:
-    """Writes digests of conversations by their age. It finds the original messages in `store`.
+    """Writes digests of conversations for their age. Original messages are looked up in `store`.
 
     Raises:
         UnknownModel: the settings name an unknown summarizer or tokenizer.
@@ -137,13 +137,13 @@ class CompressionEngine:
 
     @property
     def fingerprint(self) -> str:
-        """All that a digest depends on, except the messages."""
+        """Everything that a digest depends on, except the messages."""
         ratios = "/".join(f"{ratio:g}" for ratio in RATIOS.values())
         name = self._counter.estimator.name
         return f"1 {self._digester.summarizer.name} {name} {self._digester.mode} {ratios}"
 
     def tokens_of(self, messages: Iterable[Message]) -> int:
-        """Count the tokens of messages. System prompts are not counted."""
+        """Return how many tokens the messages have. System prompts are not counted."""
         tokens = 0
         for message in messages:
             if not isinstance(message, Message):
@@ -154,7 +154,7 @@ class CompressionEngine:
     # --- by age -----------------------------------------------------------------------------------
 
     def get_compression_level(self, age_days: float) -> CompressionLevel:
-        """Return the level for an age in days since the last activity."""
+        """Return the level for an age, in days since the last activity."""
         return self.ages.level(age_days)
 
     def compress_by_age(
@@ -193,7 +193,7 @@ class CompressionEngine:
         return made.model_copy(update={"original": conversation})
 
     async def awritten(self, original: Original, level: CompressionLevel) -> CompressedConversation:
-        """`acompress` for a conversation that is read in pages, in bounded memory."""
+        """Like `acompress`, for a conversation that is read in pages, in bounded memory."""
         overview = Overview(self._counter).read(original.messages)
         about = overview.metadata(original.id, original.title)
         size = overview.digest_tokens
@@ -216,10 +216,11 @@ class CompressionEngine:
     def generate_summary(
         self, conversation: Conversation, target_ratio: float = 0.4
     ) -> ConversationSummary:
-        """Summarize to about this share of the tokens. The summary's `ratio` is the real share.
+        """Summarize the conversation to about `target_ratio` of its tokens. The summary's `ratio`
+        is the share that it really has.
 
         Raises:
-            InvalidArgument: the share is not between 0 and 1.
+            InvalidArgument: the share is not above 0 and at most 1.
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
         if not 0 < target_ratio <= 1:
@@ -232,14 +233,14 @@ class CompressionEngine:
         )
 
     def extract_metadata_only(self, conversation: Conversation) -> ConversationMetadata:
-        """Facts about the conversation: id, title, dates, counts, topics and key entities."""
+        """Return facts about the conversation: id, title, dates, counts, topics, key entities."""
         overview = Overview(self._counter).read(conversation.messages)
         return overview.metadata(conversation.id, conversation.title)
 
     # --- and back ---------------------------------------------------------------------------------
 
     def decompress(self, compressed: CompressedConversation) -> Conversation:
-        """Return the original conversation, if it is still in memory or in the store.
+        """Return the original conversation, from memory or from the store.
 
         Raises:
             NotFound: the messages are in neither; the error says where they are.
@@ -263,13 +264,13 @@ class CompressionEngine:
 
 
 def importance_of(original: Original, session: Session, retention: RetentionPolicy) -> Importance:
-    """The importance of a session."""
+    """Return the importance of a session."""
     tally = RetentionTally().read(original.messages)
     return retention.importance(tally, session.metadata)
 
 
 def fingerprint_of(engine: CompressionEngine, chain: bytes) -> str:
-    """The fingerprint of a session's digest: its messages and the settings."""
+    """Return what a session's digest depends on: its messages and the settings."""
     return f"{engine.fingerprint} {chain.hex()}"
 
 
@@ -286,7 +287,7 @@ def digest_of(
 
 
 class _Pages:
-    """The messages of a branch, page by page. A branch of one page is read once."""
+    """The messages of a branch, read page by page. If there is only one page, it is kept."""
 
     def __init__(self, store: SessionStore, branch_id: str, length: int) -> None:
         self._store, self._branch_id, self._length = store, branch_id, length

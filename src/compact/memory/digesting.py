@@ -1,9 +1,9 @@
-"""Digests: the text that stands for a whole old conversation. Start at `Digester.written`.
+"""Digests: texts that stand for a whole old conversation. Start at `Digester.written`.
 
-A digest is made like a checkpoint: the record by code, the story by a model or extracted, the
-lists, and the same gate judges it. Excerpts of the messages fill the rest of its room, so that a
-level keeps what it promises. It is always made from the messages, never from another digest, and
-holds no secrets.
+A digest is made like a checkpoint: a record by code, a story by a model or extracted, and lists.
+The same gate judges it. Excerpts of the messages fill the rest of its room, so that it has the size
+that its level promises. It is always made from the messages, never from another digest. It contains
+no secrets.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from compact.text.speakers import own_words_of, speaker_of
 from compact.text.terms import STOP_WORDS
 
 PART_TOKENS = 250_000
-"""Tokens that are read at once. A longer conversation gets a digest of several parts, so that
-memory stays bounded."""
+"""How many tokens to read at once. A longer conversation gets a digest of several parts, so that
+memory use stays bounded."""
 MOST_TOKENS = 1_000_000
-"""Tokens of the longest digest. A conversation of a million messages gets a lower ratio."""
+"""The longest digest, in tokens. So a conversation of a million messages gets a lower ratio."""
 COMPOSED_SHARE = 0.7
-"""Share of a digest's room for record, story and lists."""
+"""The share of a digest's room for the record, the story and the lists."""
 LEAST_COMPOSED = 120
-"""Least tokens of room for a record. A smaller digest has excerpts only."""
+"""The least room for a record, in tokens. A smaller digest has only excerpts."""
 JOINT = "\n\n"
-"""Between the parts of a digest."""
+"""Separates the parts of a digest."""
 MOST_LISTED, MOST_WORDS = 12, 4_000
-"""The most topics, and the most names, in the metadata; and words that are counted for them."""
+"""The most topics, and the most names, in the metadata; and the most words to count for topics."""
 SHORTEST_TOPIC = 4
-"""Characters."""
+"""The shortest topic, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class DigestPart:
-    """A part of a conversation, without secrets."""
+    """A part of a conversation, with its secrets removed."""
 
     messages: list[Message]
     first: int
     tokens: int
-    """Of the messages before secrets were replaced."""
+    """The tokens of the original messages, before their secrets were replaced."""
     notes: Notes
 
 
@@ -85,10 +85,10 @@ class Digester:
     async def written(
         self, messages: Iterable[Message], ratio: float, overview: Overview | None = None
     ) -> Written:
-        """A digest of messages that takes about this share of their tokens (see `digest_tokens`).
+        """Return a digest that has about `ratio` of the messages' tokens (see `digest_tokens`).
 
-        Messages of more than one part, or with secrets, are read again after their `overview`.
-        Pictures and reasoning have tokens but no text for a digest, so such a digest may be
+        Messages are read a second time after their `overview` if they are more than one part, or
+        have secrets. Pictures and reasoning have tokens but no text, so such a digest may be
         shorter.
         """
         overview = overview or Overview(self.counter).read(messages)
@@ -165,12 +165,12 @@ def _part(rows: Sequence[Message], known: Known, first: int, tokens: int) -> Dig
 
 
 def digest_tokens(message: Message, counter: TokenCounter) -> int:
-    """Tokens of a message that count for a digest. A system prompt counts none."""
+    """Return the tokens of a message that count for a digest. A system prompt has 0."""
     return 0 if message.role in SYSTEM_ROLES else counter.message(message)
 
 
 def key_points(text: str) -> Iterator[KeyPoint]:
-    """The sentences of a digest in its order. Excerpts come by their lines."""
+    """Yield the sentences of a digest, in order. Of excerpts, each line is one."""
     composed, _, rest = text.partition(HEADING)
     for section, body in sections_of(composed):
         title = section or ""
@@ -187,7 +187,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 class Overview:
-    """Collects facts about a conversation message by message, in bounded memory."""
+    """Collects facts about a conversation, message by message, in bounded memory."""
 
     def __init__(self, counter: TokenCounter) -> None:
         self.tokens = self.digest_tokens = self.messages = 0
@@ -197,10 +197,10 @@ class Overview:
         self._notes = Notes()
         self._times: tuple[datetime, datetime] | None = None
         self._rows: list[Message] | None = []
-        """The messages, as long as they are few and have no secrets."""
+        """The messages, while they are few and have no secrets; else None."""
 
     def read(self, messages: Iterable[Message]) -> Overview:
-        """Take the next messages."""
+        """Read the next messages."""
         known = Known()
         for message in messages:
             self.messages += 1
@@ -214,7 +214,8 @@ class Overview:
             self._notes.read([redacted])
             if speaker_of(redacted) == "person":
                 weights = weighed(own_words_of(redacted), "person")
-                self._words.update(sorted(weights.terms))  # sets differ from process to process
+                # sorted, because the order of sets differs between processes
+                self._words.update(sorted(weights.terms))
                 self._words.update(sorted(weights.named))
                 if len(self._words) > 2 * MOST_WORDS:
                     self._words = Counter(dict(self._words.most_common(MOST_WORDS)))
@@ -228,15 +229,15 @@ class Overview:
             self._rows.append(message)
 
     def whole(self, most_tokens: int = PART_TOKENS) -> DigestPart | None:
-        """All messages as one part, with the notes on them. None if they have more tokens or hold
-        secrets: then a later message may tell what an earlier one must not say.
+        """Return all messages as one part. None if they have too many tokens, or secrets: then a
+        secret in a later message may have to be removed from an earlier one.
         """
         if not self._rows or self.digest_tokens >= most_tokens:
             return None
         return DigestPart(self._rows, 0, self.digest_tokens, self._notes)
 
     def metadata(self, session_id: str, title: str | None) -> ConversationMetadata:
-        """The collected facts."""
+        """Return the collected facts."""
         begun, ended = self._times or (None, None)
         names = [text for text, *_ in self._notes.ranked()[:MOST_LISTED]]
         words = {word: count for word, count in self._words.items() if _is_topic(word)}

@@ -1,9 +1,10 @@
-"""What a person said that lasts, in its newest wording, with what that wording replaced.
+"""The lasting statements of a person, in their newest wording, with the wordings that they
+replaced.
 
-Lasting are all sentences of notes (`MemoryManager.remember`) and of messages that are marked; of a
-person's other words the rules (`text.instructions`) and the sentences that give a value
-(`text.restatements`). `text.restatements` also decides which sentence a later one replaces: of
-English only. In doubt both stay.
+All sentences of notes (`MemoryManager.remember`) and of marked messages are lasting. A person's
+other sentences are lasting if they are rules (`text.instructions`) or give a value
+(`text.restatements`). `text.restatements` also decides which sentence a later one replaces. It
+knows only English. In doubt both are kept.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from compact.text.sentences import lines_of, sentences_of
 from compact.text.speakers import own_words_of, person_text
 
 NOTE = "note"
-"""The tag of a message that `MemoryManager.remember` made."""
+"""The tag of messages that `MemoryManager.remember` makes."""
 PAGE, MOST_STATED = 1_000, 100_000
-"""How many messages are read at once, and how many statements may still be replaced."""
+"""How many messages to read at once, and how many statements can still be replaced."""
 
 
 class Wording(BaseModel, frozen=True, defer_build=True):
@@ -32,7 +33,7 @@ class Wording(BaseModel, frozen=True, defer_build=True):
 
     text: str
     at: datetime
-    """When it was said first, if it was said again in the same words."""
+    """When it was first said, if the same words were said again."""
     session_id: str
     position: int
     message_id: str
@@ -44,19 +45,19 @@ class Fact(Wording, frozen=True):
     noted: bool = False
     """Whether it was kept by `remember`, or its message is marked."""
     withdrawn: bool = False
-    """Whether the current wording takes back what was said before."""
+    """Whether the current wording takes back an earlier statement."""
     before: tuple[Wording, ...] = ()
     """The wordings that were replaced, oldest first."""
 
 
 Lasting = tuple[Wording, Message, bool, Statement | None]
-"""A sentence that lasts, its message, whether it was noted, and what value it states."""
+"""A lasting sentence, its message, whether it was noted, and the value that it states."""
 
 
 def facts_of(
     store: SessionStore, scope: str, progress: Callable[[int, int], None] | None = None
 ) -> list[Fact]:
-    """Return the facts of a scope, the newest first. Read all its messages."""
+    """Return the facts of a scope, newest first. This reads all messages of the scope."""
     lasting, sessions = list[Lasting](), store.sessions(scope=scope)
     for done, session in enumerate(sessions):
         if progress is not None:
@@ -71,7 +72,7 @@ def facts_of(
 
 
 def lasting_in(message: Message, session_id: str, position: int) -> Iterator[Lasting]:
-    """Yield the sentences of a message that last. None if no person said it."""
+    """Yield the lasting sentences of a message. Yields nothing if no person wrote it."""
     marks = message.metadata
     noted = NOTE in marks.tags or marks.important or marks.pinned or marks.protected
     words = person_text(message) if noted else own_words_of(message)
@@ -87,7 +88,7 @@ def lasting_in(message: Message, session_id: str, position: int) -> Iterator[Las
 
 
 def with_history(lasting: Iterable[Lasting]) -> Iterator[Fact]:
-    """Yield what still stands, with what it replaced. Sentences are given in order of time."""
+    """Yield the current facts, each with what it replaced. `lasting` must be in order of time."""
     facts, keys = dict[str, Fact](), dict[tuple[int, str], str]()
     stated = Restatements[Message](MOST_STATED)
     for said, message, noted, statement in lasting:

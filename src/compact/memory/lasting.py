@@ -1,10 +1,10 @@
-"""Adds to a search's hits what a person said that lasts: later words on the matter of a hit, and
+"""Adds to a search's hits what a person said that lasts: later words on the subject of a hit, and
 standing sentences on the topic of the question.
 
-An old value is not found alone, a withdrawn plan comes with its withdrawal, and a matter that is
-not to be talked about comes with that rule. "How do I write a login?" finds "Always show code with
-types". Only messages of the role `user` without a speaker's name count: there a person talks to an
-assistant, and says what holds.
+So an old value is shown with the newer one, a cancelled plan with its cancellation, and a subject
+that the person does not want to talk about with that rule. "How do I write a login?" also finds
+"Always show code with types". Only messages with the role `user` and without a speaker's name
+count. In such messages a person talks to an assistant and says what holds.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 SEAT, SEATS = 7, 3
-"""At which place of a search standing sentences come, and at most how many."""
+"""Where standing sentences are inserted in the results, and how many at most."""
 BREVITY, BRIEF = 6.0, 10
-"""Added to the weight of a standing sentence for being short: nearly `BREVITY` for one word, half
-of it for `BRIEF` words. A short sentence is a rule. A long one is on something else too."""
+"""A bonus for short standing sentences: nearly `BREVITY` for one word, half of it for `BRIEF`
+words. A short sentence is usually a rule. A long one is about something else too."""
 HEADS = 5
-"""For how many hits to look for later words."""
+"""How many of the first hits to find later words for."""
 ANSWERS = 0.4
-"""Later words answer the question themselves if they have at least this share of what the hit has
-in common with it."""
+"""Later words answer the question themselves if they share at least this much of what the hit
+shares with it."""
 MOSTLY = 3
-"""Later words are on the hit if at least one word in so many is a rare word of the hit."""
+"""Later words are about the hit if at least one word in three is a rare word of the hit."""
 LINKED = 0.65
-"""Words shared with the hit must weigh at least this share of ln(messages). Words of the question
-weigh twice. A lower value brings more that is on something else."""
+"""Words shared with the hit must weigh at least this share of ln(messages). Words that are also in
+the question weigh twice. A lower value adds more messages on other subjects."""
 NEAR_IN_MEANING = 0.38
-"""The least cosine with the question of a message that is near to it in meaning."""
+"""The least cosine between the question and a message that counts as near in meaning."""
 COMMON, COMMON_IN_FILE = 200, 1_000
-"""A word that more messages of the scope have links nothing. A word that more messages of the file
-have is not looked up, since that takes long."""
+"""A word in more messages of the scope than the first number does not link messages. A word in more
+messages of the file than the second is not looked up, because that takes long."""
 MOST_REQUESTS = 50
-"""How many requests to forget something count, the newest ones."""
+"""Only this many requests to forget something count, the newest ones."""
 
 
 class Asked(NamedTuple):
-    """What a search knows of its question."""
+    """What a search knows about its question."""
 
     names: Sequence[Sequence[str]]
-    """Its words."""
+    """The words of the question."""
     own: Floats
     """For each message, the weight of the words that it shares with the question."""
     cosines: Floats
-    """For each message, its cosine with the question. 0 if it is not near."""
+    """For each message, its cosine with the question; 0 if it is not near."""
     may: Mask
-    """The messages that may be found."""
+    """Which messages the search may return."""
     within: Sequence[tuple[int, int]]
-    """The ranges of keys that are searched. Empty for all."""
+    """The ranges of keys that are searched; empty for all."""
 
 
 def with_later(index: TurnIndex, turns: TurnTable, places: list[int], asked: Asked) -> list[int]:
-    """Put a person's later words on a hit beside the hit. They change it, withdraw it, or forbid to
-    talk of it.
+    """Add to each of the first hits the person's later words about it. They may change it, cancel
+    it, or forbid to talk about it.
 
-    For each of the first hits these are messages with a word of change (`Trait.CHANGE`): the one
-    that shares most rare words with the hit, and the one that is nearest in meaning to the
-    question. A message stands before the hit if it is mostly on the hit, or answers the question
-    about as well. Else it stands after the hit.
+    Candidates are messages with a word of change (`Trait.CHANGE`). For each hit at most two are
+    added: the one that shares most rare words with it, and the one nearest in meaning to the
+    question. A message is put before the hit if it is mostly about the hit, or answers the question
+    about as well. Otherwise it is put after the hit.
     """
     import numpy as np
 
@@ -116,8 +116,8 @@ def _later(
     changes: Keys,
     asked: Asked,
 ) -> Iterator[int]:
-    """Yield later messages on the matter of a place, of `changes`, the newest first. `held` are the
-    places of its rare words.
+    """Yield those of `changes` that came after a message and are about the same subject, newest
+    first. `held` is rare word of the message → places that have it.
     """
     import numpy as np
 
@@ -139,8 +139,8 @@ def _later(
 
 
 def without_forgotten(index: TurnIndex, turns: TurnTable, places: list[int]) -> list[int]:
-    """Leave out what the person asked to forget later: earlier messages that share two words with
-    the request, or its only one.
+    """Leave out messages that the person later asked to forget. These are earlier messages that
+    share two words with the request, or one if it has only one.
     """
     import numpy as np
 
@@ -165,9 +165,7 @@ def without_forgotten(index: TurnIndex, turns: TurnTable, places: list[int]) -> 
 
 
 def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int]:
-    """Seat the person's standing sentences that share most with the question among the places that
-    were found.
-    """
+    """Insert the standing sentences that share most with the question, at place `SEAT`."""
     import numpy as np
 
     if len(places) <= SEAT:
@@ -180,14 +178,14 @@ def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int
 
 
 def _is_later(turns: TurnTable, places: Keys, place: int) -> Mask:
-    """Tell for each of some places whether it was said after a place; at one time, by order."""
+    """Return for each of `places` whether it came after `place`. At equal times, by order."""
     at = turns.rows["at"]
     later: Mask = (at[places] > at[place]) | ((at[places] == at[place]) & (places > place))
     return later
 
 
 def _persons(turns: TurnTable, sign: Trait) -> Mask:
-    """Return a mask of the messages of a person to an assistant that have all these traits."""
+    """Return a mask of the messages from a person to an assistant that have all these traits."""
 
     def made() -> Mask:
         rows = turns.rows

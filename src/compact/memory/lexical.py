@@ -1,9 +1,9 @@
-"""Scores how well messages answer a question by their words and traits, without a model.
+"""Scores how well messages answer a question, by their words and traits, without a model.
 
-A message's score is the BM25 of the message and its neighbours in the session; nearer ones count
-more. For an answer comes next to its question, and a topic is often named only once. Small weights
-are added for who speaks, for questions, and for what an answer needs (a name, a number, a time).
-The weights were chosen by hand on five conversations (docs/evidence.md, search).
+A message's score is the BM25 of the message together with its neighbours in the session; near ones
+count more. The reason: an answer comes next to its question, and a topic is often named only once.
+Small weights are added for who speaks, for questions, and for what an answer needs (a name, a
+number, a time). The weights were chosen by hand on five conversations (docs/evidence.md, search).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
-"""How much a neighbour counts, by its distance. Earlier messages count more than later ones."""
+"""Distance of a neighbour → how much it counts. Earlier messages count more than later ones."""
 ANSWER = 0.5
-"""How much a question counts for an assistant's answer."""
+"""How much a question counts for the assistant's answer."""
 REACH = 3
-"""Distance of the farthest neighbour."""
+"""The distance of the farthest neighbour."""
 _KERNEL = [NEIGHBOURS[-distance] for distance in range(-REACH, REACH + 1)]
 LONG = 200
-"""A message with more words does not count for its neighbours: a log or a document has almost any
-word."""
+"""A message with more words does not count for its neighbours: logs and documents contain nearly
+every word."""
 K1, B = 1.2, 0.75
-"""BM25 (Robertson and Zaragoza, 2009): K1 limits how much repetition counts, B how much length."""
+"""BM25 (Robertson and Zaragoza, 2009): K1 limits the effect of repetition, B of length."""
 
 
 class Weights(NamedTuple):
@@ -50,36 +50,36 @@ class Weights(NamedTuple):
     answer: float = 1.0
     """Added for each trait that an answer must have."""
     date: float = 5.0
-    """Added for the named day; less for longer times, and for days near to it."""
+    """Added for the named day. Less for longer times and for days near it."""
     own: float = 1.0
-    """Added for what the user said if the question speaks of the user, as in `my` and `I`."""
+    """Added for the user's own messages if the question has words such as `my` and `I`."""
     meaning: float = 8.0
-    """Multiplied by how far the cosine is above that of the last message that was found."""
+    """This times (cosine − cosine of the last message found) is added for nearness in meaning."""
 
 
 WEIGHTS = Weights()
 FOR, AGAINST = Trait.SELF | Trait.AFTER_QUESTION, Trait.QUESTION
-"""Traits that count for and against a message, whatever the question."""
+"""Traits that count for or against a message, whatever the question is."""
 SPREAD = 0.1
 """How much less a longer time weighs: a day 1, a week .82, a month .71, a year .55."""
 NEAR = 2 * DAY
-"""How far from the named time the weight is halved. People err by a few days."""
+"""The distance from the named time at which the weight is halved. People err by a few days."""
 OTHER_YEARS = 0.5
-"""Which share of the weight other years get if a date is named without its year."""
+"""The share of the weight for other years, if a date is named without a year."""
 SHARPNESS = 3.0
-"""How close the soft maximum in a session's score is to the score of the best message."""
+"""How close a session's score (a soft maximum) is to the score of its best message."""
 PLEASANTRIES = frozenset().union(*words_of("replies").values(), STOP_WORDS)
-"""Words such as `thanks`. A message of these alone asks memory nothing."""
+"""Words such as `thanks`. A message with only these words is no question to memory."""
 SMALL_TALK = PLEASANTRIES.union(*words_of("talk").values())
-"""Words that say nothing about what a message is about."""
+"""Words that say nothing about the subject of a message."""
 
 
 def words_score(turns: TurnTable, held: Sequence[Keys]) -> tuple[Keys, Floats]:
-    """Return the places of messages that have words of the question, or have such neighbours, and
-    the BM25 score of each. The best score is 1.
+    """Return the places of messages that have words of the question, or have neighbours with them,
+    and the BM25 score of each. The best score is 1.
 
-    `held` are the places of the messages that have each word. A word counts once per message, with
-    the weight ln(1 + (N - n + ½) / (n + ½)), if n of N messages have it.
+    `held` are, for each word, the places of the messages that have it. A word counts once per
+    message, with the weight ln(1 + (N − n + ½) / (n + ½)), if n of N messages have it.
     """
     import numpy as np
 
@@ -96,7 +96,7 @@ def words_score(turns: TurnTable, held: Sequence[Keys]) -> tuple[Keys, Floats]:
 
 
 def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> Floats:
-    """Score each message without its words: by who speaks, and its traits."""
+    """Score each message without its words: by its speaker and its traits."""
     import numpy as np
 
     score: Floats = np.array(_worths(question.asks, weights))[_signs(turns) & SCORED]
@@ -121,8 +121,8 @@ def _worths(asks: Trait, weights: Weights) -> list[float]:
 
 
 def session_scores(turns: TurnTable, scores: Floats) -> Floats:
-    """Score each session: the soft maximum (log of summed exponentials) of its messages' scores.
-    The best message counts most, and several good messages count more than one.
+    """Score each session by the soft maximum (log of summed exponentials) of its messages' scores.
+    The best message counts most; several good ones count more than one.
     """
     import numpy as np
 
@@ -136,7 +136,7 @@ def session_scores(turns: TurnTable, scores: Floats) -> Floats:
 
 
 def session_of(turns: TurnTable) -> Keys:
-    """Return the place of each message's session."""
+    """Return the number of each message's session."""
     import numpy as np
 
     def made() -> Keys:
@@ -146,11 +146,11 @@ def session_of(turns: TurnTable) -> Keys:
 
 
 def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Floats:
-    """Spread the weights of some places to their neighbours by distance, within a session.
+    """Spread the weights of some messages to their neighbours in the session, by distance.
 
-    Where speakers have no names, a person talks to an assistant. There only a question's weight is
-    spread, to its answer: the next message is on something else. A long message's weight is never
-    spread.
+    If speakers have no names, a person talks to an assistant. Then only the weight of a question is
+    spread, and only to the next message, its answer, because the message after that is on something
+    else. The weight of a long message is never spread.
     """
     import numpy as np
 
@@ -159,7 +159,7 @@ def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Flo
     is_short, is_named = turns.rows["length"][places] <= LONG, turns.speakers[places] > 0
     is_spread = is_short & is_named
     if is_spread.any():
-        # Sessions stand REACH places apart, so that the kernel reaches no other session.
+        # Sessions are put REACH places apart, so that no weight reaches another session.
         apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * own)
         row = np.zeros(int(apart[-1]) + 1)
         row[apart[places[is_spread]]] = values[is_spread]
@@ -173,7 +173,7 @@ def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Flo
 
 
 def _length_weight(turns: TurnTable) -> Floats:
-    """Return BM25's length term for each message with its neighbours."""
+    """Return BM25's length term for each message, its neighbours included."""
     import numpy as np
 
     lengths = spread(turns, np.arange(len(turns)), turns.rows["length"].astype(float))
@@ -182,7 +182,7 @@ def _length_weight(turns: TurnTable) -> Floats:
 
 
 def _signs(turns: TurnTable) -> NDArray[np.uint16]:
-    """Return each message's traits, and mark those that follow a question in their session."""
+    """Return each message's traits, with a mark if it follows a question in its session."""
     import numpy as np
 
     def made() -> NDArray[np.uint16]:
@@ -198,9 +198,9 @@ def _signs(turns: TurnTable) -> NDArray[np.uint16]:
 def nearness(
     turns: TurnTable, times: Sequence[Time], may: NDArray[np.bool_]
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return for each message how well its time fits the times that a question names, 0 to 1, and
-    whether it lies in one of them. If no year is named, the latest that has messages counts, of
-    those where `may` is True.
+    """Return for each message how well its time fits the times named in a question (0 to 1), and
+    whether it lies within one of them. If a time has no year, the latest year with messages counts;
+    only messages where `may` is True are considered.
     """
     import numpy as np
 
@@ -227,24 +227,24 @@ def nearness(
 # --- how much memory knows about a message ------------------------------------------------------
 
 FEW = 40
-"""So many messages without any of the words are assumed beside those in memory. A lower value
-recalls more on small talk in a new memory, a higher value needs more shared words there."""
+"""This many messages without the words are assumed in addition to the real ones. A lower value
+recalls more on small talk in a new memory. A higher value needs more shared words there."""
 
 
 class Evidence(NamedTuple):
-    """How much one stored message has in common with a text."""
+    """How much the best stored message has in common with a text."""
 
     distinct: float = 0.0
-    """The weight of the shared words as a share of ln(messages), about the weight of a word that
-    one message has."""
+    """The weight of the shared words, divided by ln(messages). A word in only one message has about
+    that weight."""
     covered: float = 0.0
-    """The same as a share of the weight of all words of the text."""
+    """The weight of the shared words, divided by the weight of all words of the text."""
     is_personal: bool = False
     """Whether the text names a speaker, or has first-person words where speakers have no names."""
     is_of_past: bool = False
-    """Whether the text is a question of a past time that has messages."""
+    """Whether the text is a question about a past time that has messages."""
     cosine: float | None = None
-    """The cosine of the message that is nearest in meaning. None without vectors."""
+    """The highest cosine of a message with the text; None without vectors."""
 
 
 def shared(
@@ -253,11 +253,12 @@ def shared(
     held: Sequence[Keys],
     may: NDArray[np.bool_],
 ) -> tuple[Floats, Evidence]:
-    """Return the weight of the words that each message shares with a text, of those where `may` is
-    True, and the evidence. `held` are the places of the messages that have each word of the text.
+    """Return for each message the weight of the words that it shares with a text, and the evidence.
+    Messages where `may` is False get 0. `held` are, for each word of the text, the places of the
+    messages that have it.
 
     A word weighs ln(messages / messages that have it). Words of small talk weigh nothing.
-    Neighbours do not count: they say what a message is about, but they have no answer.
+    Neighbours do not count: they show what a message is about, but contain no answer.
     """
     import numpy as np
 
@@ -266,7 +267,7 @@ def shared(
         if len(name) == 1 and name[0] in SMALL_TALK:
             continue
         places = every[may[every]]
-        # A word that no message has may be as rare as the rarest.
+        # A word that no message has weighs as much as a word in one message.
         rare = math.log(messages / (max(1, len(places)) + 0.5))
         total += rare
         weights[places] += rare

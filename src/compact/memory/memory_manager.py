@@ -1,10 +1,10 @@
-"""`MemoryManager`: all sessions of a scope as one memory, to be searched, marked and kept.
+"""`MemoryManager`: all sessions of a scope as one memory that can be searched, marked and kept.
 
     memory = MemoryManager("chat.db")
     for hit in memory.search("when did we move the harbour office?").hits:
         print(hit.timestamp, hit.title, hit.text)
 
-A stored message is found at once: there is no second copy, and no model writes anything.
+A stored message can be found at once. There is no second copy, and no model writes anything.
 """
 
 from __future__ import annotations
@@ -58,43 +58,43 @@ from compact.text.turns import instant_of
 
 
 class MemoryStatus(BaseModel, frozen=True, defer_build=True):
-    """What a memory holds for one scope. The file may hold other scopes too."""
+    """What a memory holds of one scope. The file may hold other scopes too."""
 
     scope: str
     sessions: int = 0
     messages: int = 0
-    """How many messages the open branches have, including archived messages."""
+    """How many messages the open branches have, archived messages included."""
     important: int = 0
     """How many sessions are marked as important."""
     first: datetime | None = None
-    """When the oldest session began. None without sessions."""
+    """When the oldest session began; None without sessions."""
     last: datetime | None = None
-    """The time of the newest message."""
+    """The time of the newest message; None without sessions."""
     levels: Mapping[CompressionLevel, int] = Field(default_factory=dict)
-    """How many sessions have a digest of each level."""
+    """Level → how many sessions have a digest of this level."""
     archived: int = 0
     """How many sessions have their original messages in the archive."""
     archive_bytes: int = 0
-    """How many bytes the archived originals take."""
+    """The size of the archived originals, in bytes."""
     archive_folder: str | None = None
-    """The folder of the archives. None for a memory that has neither a file nor a folder."""
+    """The folder of the archives; None if the memory has neither a file nor such a folder."""
     file_bytes: int | None = None
-    """How many bytes the database and its log take. None for a database in memory."""
+    """The size of the database and its log, in bytes; None for a database in memory."""
     unindexed: int = 0
-    """How many messages of all scopes the next search must index first."""
+    """How many messages, of all scopes, the next search has to index first."""
     unembedded: int | None = None
-    """How many messages of all scopes have no vector. None without a working embedder."""
+    """How many messages, of all scopes, have no vector; None without a working embedder."""
     embedder: str | None = None
-    """The name of the embedder. None without one."""
+    """The embedder's name; None without one."""
     embedder_failed: str | None = None
-    """Why the embedder failed. None if it did not fail."""
+    """Why the embedder failed; None if it did not."""
 
 
 CLOSE_SECONDS = 2.0
-"""How long closing waits for a run of a schedule."""
+"""How long `close` waits for a running schedule, in seconds."""
 FIRST_RUN, LOOK_AGAIN = 2.0, 3600.0
-"""Seconds until memory ages by itself after the opening, so that a short program and its first
-search are not slowed; and from then on until it looks again whether a day is over."""
+"""Seconds from the opening to the first ageing, and from one check for a new day to the next. The
+first delay keeps a short program and its first search fast."""
 PAGE = 10
 """How many messages, and how many sessions, a search returns by default."""
 
@@ -116,10 +116,10 @@ class SearchOptions(TypedDict, total=False):
     recent: bool
     """Whether to raise the score of newer messages, by up to a tenth."""
     about: str
-    """A text on the current topic. Messages near this topic score up to a tenth higher."""
+    """A text on the current topic. Messages on this topic score up to a tenth higher."""
     method: Method | None
-    """`lexical` (by words), `semantic` (by meaning) or `hybrid` (both). Default: hybrid. Without
-    vectors, every search is lexical. The result names the method that was used."""
+    """`lexical` (by words), `semantic` (by meaning) or `hybrid` (both, the default). Without
+    vectors every search is lexical. The result names the method that was used."""
     neighbours: int
     """How many messages to show before and after each hit. Default: 1."""
 
@@ -131,10 +131,10 @@ class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
 class MemoryManager:
     """The memory of one scope, in a file, in `:memory:`, or in an open store.
 
-    `embedder` is an embedder or its name, such as `minilm` or `ollama:nomic-embed-text`. Default:
-    the settings' embedder. Once you have called `embed`, searches find by meaning too. Archives are
-    written to `archive_folder`: a folder or `s3://BUCKET/PREFIX`. Default: the settings' folder,
-    else a folder next to the file.
+    `embedder` is an embedder or its name, such as `minilm` or `ollama:nomic-embed-text`. The
+    default is the settings' embedder. After `embed` was called, searches also find by meaning.
+    Archives are written to `archive_folder`: a folder or `s3://BUCKET/PREFIX`. The default is the
+    settings' folder, else a folder next to the file.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -159,7 +159,9 @@ class MemoryManager:
         self._archive_folder = archive_folder or self._settings.memory_archive
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(
-                "path", "memory needs a store with a search index: a file's name, or ':memory:'"
+                "path",
+                "memory needs a store with a search index: a file's name, or ':memory:'. A store "
+                "in PostgreSQL keeps sessions only, so far",
             )
         self._index = cast("SearchIndex", self._store)
         path = getattr(self._store, "path", ":memory:")
@@ -171,18 +173,16 @@ class MemoryManager:
 
     @property
     def store(self) -> SessionStore:
-        """The store. Sessions of the scope that are kept in this store belong to this memory."""
+        """The store. Every session of the scope in this store belongs to this memory."""
         return self._store
 
     @property
     def scope(self) -> str:
-        """The name of the scope whose sessions this memory holds."""
+        """The scope whose sessions this memory holds."""
         return self._scope
 
     def close(self) -> None:
-        """Stop the schedules, for which this waits a few seconds at most. Then close the file, if
-        this object opened it.
-        """
+        """Stop the schedules, in a few seconds. Close the file, if this object opened it."""
         while self._schedules:
             if not self._schedules.pop().stop(CLOSE_SECONDS):
                 for each in self._ageings:
@@ -244,9 +244,9 @@ class MemoryManager:
         content: str | Sequence[object] = "",
         **fields: object,
     ) -> Message:
-        """Append a message to a session of the scope. Create the session if there is none. Pass a
-        message, or a role and content, or the message's fields. Return the message with its id,
-        time and importance.
+        """Append a message to a session of the scope. If there is no such session, it is created.
+        Pass a message, or a role and content, or the message's fields. Return the message with its
+        id, time and importance.
 
             memory.add_message("garden", "user", "The fern stands by the window.")
             memory.add_message("garden", role="user", content="And in winter?")
@@ -264,8 +264,8 @@ class MemoryManager:
         return added(self._store, self._scope, session_id, message or fields_given(values))
 
     def remember(self, text: str, *, at: datetime | str | float | None = None) -> Message:
-        """Keep a sentence of the person as a lasting note: a message in a session for notes, which
-        is marked as important. `at` is its time (default: now). Return the message.
+        """Keep a sentence of the person as a lasting note. The note is a message in a session for
+        notes, which is marked as important. `at` is its time (default: now). Return the message.
 
         Raises:
             InvalidArgument: there is no text.
@@ -285,10 +285,10 @@ class MemoryManager:
     def facts(
         self, *, limit: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> list[Fact]:
-        """Return what the person said that lasts, the newest first, at most `limit`: notes, rules
-        and values, in their current wording, with the wordings that they replaced. All messages of
-        the scope are read, which takes seconds for tens of thousands. `progress` is called with the
-        number of sessions read so far and the number of all.
+        """Return the person's lasting statements, newest first, at most `limit`: notes, rules and
+        values, in their current wording, with the wordings that they replaced. This reads all
+        messages of the scope, which takes seconds for tens of thousands. `progress` is called with
+        the number of sessions read and their total.
 
         Raises:
             StoreFailed, StoreDamaged: messages, or the archive that they are in, cannot be read.
@@ -299,8 +299,8 @@ class MemoryManager:
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Index the messages of all scopes that were stored since the last search. Return whether
-        that was possible. Every search does this too; call this method to show progress. `progress`
-        is called with the number of messages indexed so far and the number of all.
+        that was possible. Each search does this too; call it yourself to show progress. `progress`
+        is called with the number of messages indexed and their total.
         """
         return self._index.catch_up(progress)
 
@@ -310,10 +310,10 @@ class MemoryManager:
     ) -> SearchResult:
         """Find the messages and sessions that answer a question best, at most `limit` of each.
 
-        The score of a message depends on its words and those of its neighbours, on who wrote it, on
-        the times that the question names (such as `yesterday`), and on what an answer must contain
-        (such as a number or a name). A question with nothing but a time, or an empty one with
-        `since` or `until`, finds the messages of that time.
+        A message's score depends on its words and those of its neighbours, on who wrote it, on the
+        times that the question names (such as `yesterday`), and on what an answer must contain
+        (such as a number or a name). A question that names only a time finds the messages of that
+        time. So does an empty question with `since` or `until`.
 
         Raises:
             InvalidArgument: an option is wrong, or `limit` or `neighbours` is below 0.
@@ -429,14 +429,14 @@ class MemoryManager:
     def embed(
         self, *, most: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Make vectors for the messages of all scopes that have none yet, at most `most`. Return
-        how many were made. Other work can go on meanwhile. Messages stored meanwhile get a vector
-        at the next call; so do those whose archive cannot be read now. `progress` is called with
-        the number done so far and the number of all.
+        """Make vectors for messages of all scopes that have none, at most `most`. Return how many
+        messages got one. Other work can continue meanwhile. Messages that are stored meanwhile, or
+        whose archive cannot be read, get a vector at a later call. `progress` is called with the
+        number done and the total.
 
         Raises:
             InvalidArgument: this memory has no embedder.
-            ModelFailed: the embedder failed. Vectors made before it are kept; call again to go on.
+            ModelFailed: the embedder failed. Earlier vectors are kept; call again to continue.
         """
         if self._vectors is None or self._embedder is None:
             raise InvalidArgument(
@@ -445,7 +445,7 @@ class MemoryManager:
         return self._vectors.embed_pending(self._embedder, most=most, progress=progress)
 
     def unembedded(self) -> int:
-        """Return how many messages have no vector. 0 without an embedder."""
+        """Return how many messages have no vector; 0 without an embedder."""
         if self._vectors is None or self._embedder is None:
             return 0
         return self._vectors.pending(self._embedder)
@@ -488,9 +488,10 @@ class MemoryManager:
     def backup(
         self, path: str | Path, *, progress: Callable[[int, int], None] | None = None
     ) -> BackupReport:
-        """Back up the whole store, with the sessions of all scopes, into a new folder: the
-        database, its archives, the settings without secrets, and a manifest with each file's
-        checksum. The store can be used meanwhile. `progress` is called with bytes done and in all.
+        """Back up the whole store, with the sessions of all scopes, into a new folder. The folder
+        gets the database, its archives, the settings without secrets, and a manifest with each
+        file's checksum. The store can be used meanwhile. `progress` is called with the bytes done
+        and their total.
 
         Raises:
             StoreFailed: the path exists already, or the backup cannot be written.
@@ -507,13 +508,13 @@ class MemoryManager:
     ) -> ForgottenReport:
         """Delete a session everywhere: its messages, everything made from them, its archive, the
         copies that compressions made, and what other sessions of the scope recalled from it. The
-        report lists whatever could not be deleted. Backups are yours to delete.
+        report lists what could not be deleted. Backups are not touched.
 
-        Or delete a person: all sessions of this memory's scope. `person` must be the scope's name,
-        so that no slip deletes somebody.
+        With `person`, delete all sessions of this memory's scope instead. `person` must be the
+        scope's name, as a protection against mistakes.
 
         Raises:
-            InvalidArgument: not just one of the two is given, or `person` is another scope.
+            InvalidArgument: both or neither are given, or `person` is another scope.
             NotFound: the scope has no such session.
             StoreFailed: the session could not be deleted, or nothing of the person.
         """
@@ -527,7 +528,7 @@ class MemoryManager:
     # --- what a person says of a session ----------------------------------------------------------
 
     def sessions(self) -> list[Session]:
-        """Return the sessions of the scope, the one changed last first."""
+        """Return the sessions of the scope, last changed first."""
         return self._store.sessions(scope=self._scope)
 
     def describe(
@@ -538,8 +539,8 @@ class MemoryManager:
         important: bool | None = None,
         tags: Sequence[str] | None = None,
     ) -> Session:
-        """Set the title, the importance mark or the tags of a session, and return the session. What
-        you do not pass stays. An important session is never aged, and archived only by its id.
+        """Set a session's title, importance mark or tags. Return the session. What you do not pass
+        is not changed. An important session is never aged. It is archived only if you name its id.
 
         Raises:
             NotFound: the scope has no such session.
@@ -573,10 +574,10 @@ class MemoryManager:
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Give each session of the scope the digest that fits its age, and archive the originals of
-        the oldest sessions. Important sessions age slower, and marked ones stay whole. Return a
-        report with a row for each session. One that cannot be read is left as it is, and its row
-        says why. A dry run only reports. `progress` is called with the number of sessions done so
-        far and the number of all.
+        the oldest sessions. Important sessions age more slowly, and marked ones stay whole. Return
+        a report with a row for each session. A session that cannot be read is not changed; its row
+        says why. A dry run only reports. `progress` is called with the number of sessions done and
+        their total.
 
         Raises:
             BlockingCallInLoop: a model writes the digests, and this thread runs an event loop.
@@ -590,9 +591,9 @@ class MemoryManager:
         clock: Callable[[], datetime] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Schedule[AgeingReport]:
-        """Call `age` now and then every `every` seconds, in a thread. Call `stop()` on the returned
-        schedule, or close this object, to end it. If several processes use the same file, only one
-        does the work. `progress` is called in that thread, as in `age`.
+        """Call `age` now and then every `every` seconds, in a thread. To end it, call `stop()` on
+        the returned schedule, or close this object. If several processes use the same file, only
+        one does the work. `progress` is called in that thread, as in `age`.
 
         Raises:
             InvalidArgument: `every` is not above 0.
@@ -606,13 +607,13 @@ class MemoryManager:
         return self._schedules[-1]
 
     def age_daily(self, on_event: Callable[[Event], None] | None = None) -> None:
-        """Age in the background while this object is open, once a day among all programs that use
-        the file. The event `MemoryAged` says what was done, to `on_event` and to the settings'
-        exporters. `with MemoryManager(file)` calls this. Unless a folder for archives was given,
-        here or in the settings, texts stay in the database, packed, until `age` is called.
+        """Age in the background while this object is open, once a day in all processes that use the
+        file. The event `MemoryAged` says what was done; `on_event` and the settings' exporters get
+        it. `with MemoryManager(file)` calls this. Without a folder for archives, here or in the
+        settings, texts stay packed in the database until `age` is called.
 
-        It does nothing for a memory without a file, with the setting `age_automatically` off, or
-        where a model would write the digests: call `age` then.
+        Does nothing for a memory without a file, if the setting `age_automatically` is off, or if a
+        model would write the digests. Call `age` then.
         """
 
         def work(stops: Callable[[], bool]) -> AgeingReport:
@@ -623,7 +624,7 @@ class MemoryManager:
             except Exception as error:
                 if stops():  # the store may be closed
                     raise
-                # The text of an error that is not ours might quote a conversation.
+                # An error that is not ours might quote a conversation, so only its type is named.
                 why.append(str(error) if isinstance(error, CompactError) else type(error).__name__)
             moved = report.archive or ArchiveReport()
             why += dict.fromkeys(moved.failed.values())

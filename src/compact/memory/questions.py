@@ -1,5 +1,5 @@
-"""Reads a question: its words without speakers' names, the speaker it names, its times, and what
-kind of answer it asks for.
+"""Reads a question: its words without speakers' names, the speaker and the times that it names, and
+the kind of answer that it asks for.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ _PHRASES = {
 _ASKS = frozenset().union(
     *(own for k in ("asks", *_ASKED.values()) for own in words_of(k).values())
 )
-"""Words that begin a question."""
+"""Words that a question can begin with."""
 _ASKED_CLAUSE = regex(rf"(?:[^,;!\n。，.{QUESTION_MARKS}]|\.(?!\s))+[{QUESTION_MARKS}]")
 _TALK = frozenset().union(*words_of("talk").values(), STOP_WORDS)
-"""Words of questions such as `What did we talk about yesterday?`. They name no matter."""
+"""Words of questions such as `What did we talk about yesterday?`. They name no subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Holds what a question asks."""
+    """What a question asks for."""
 
     text: str
     """The question without the names of speakers."""
     names: tuple[tuple[str, ...], ...]
-    """Words to search for. If a name has several pieces, a message must have them all. Empty
-    if the question asks only for what was said at a time."""
+    """The words to search for. A name with several pieces needs a message with all of them. Empty
+    if the question only asks what was said at a time."""
     speaker: int
-    """The place of the one speaker that the question names. 0 if it names none or several."""
+    """The number of the speaker that the question names; 0 if it names none or several."""
     names_speaker: bool
-    """Whether it names one speaker or several."""
+    """Whether it names one or more speakers."""
     times: tuple[Time, ...]
     """The times that the question names."""
     is_own: bool
     """Whether it has a word such as `my` or `I`."""
     is_asked: bool
-    """Whether it names a time and is a question. Without a question mark, it begins with a word
-    that asks. Statements of oneself have none: `I slept badly last night, ok?`"""
+    """Whether it names a time and is a question. Without a question mark it must begin with a
+    question word. A statement about oneself is not one: `I slept badly last night, ok?`"""
     asks: Trait
     """The traits that an answer must have."""
 
 
 def understood(text: str, speakers: Sequence[str], now: datetime | None = None) -> Question:
-    """Read a question about a talk of these speakers. The first entry is for unnamed speakers.
-    Words such as `yesterday` count from `now`. Without it, no times are read.
+    """Read a question about a talk between these speakers. The first entry stands for speakers
+    without names. Words such as `yesterday` count from `now`. Without `now`, no times are read.
     """
     pieces = pieces_of(text)
     names = [frozenset(pieces_of(speaker)) for speaker in speakers]
@@ -70,7 +70,7 @@ def understood(text: str, speakers: Sequence[str], now: datetime | None = None) 
     if times and _TALK.issuperset(pieces_of(others)):
         wanted = telling = []
     padded = f" {' '.join(pieces)} "
-    # The first piece is the name in `Ann's` too.
+    # In `Ann's`, the first piece is the name.
     words = [word for word in text.split() if next(iter(pieces_of(word)), "") not in of_speakers]
     traits = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
     return Question(
@@ -86,7 +86,7 @@ def understood(text: str, speakers: Sequence[str], now: datetime | None = None) 
 
 
 def _is_asked(text: str, pieces: Sequence[str]) -> bool:
-    """Tell whether a text is a question, for `Question.is_asked`."""
+    """Return whether a text is a question (see `Question.is_asked`)."""
     if not _ASKS.isdisjoint(pieces[:1]) and SELF.isdisjoint(pieces[1:2]):  # no `what I bought …`
         return True
     asked = [piece for clause in _ASKED_CLAUSE.findall(text) for piece in pieces_of(clause)]
@@ -95,7 +95,7 @@ def _is_asked(text: str, pieces: Sequence[str]) -> bool:
 
 
 def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield a name, then its pieces without stop words. Leave out single ASCII letters."""
+    """Yield a name, then its pieces without stop words. Single ASCII letters are left out."""
     pieces = tuple(piece for piece in name if len(piece) > 1 or not piece.isascii())
     if pieces:
         yield pieces

@@ -1,21 +1,21 @@
-"""Which conversations are kept whole, and which age slower (A-6): `RetentionPolicy`. And the levels
-by age (A-2): `Ages`.
+"""Which conversations are kept whole, and which age more slowly (A-6): `RetentionPolicy`. The
+levels by age (A-2): `Ages`.
 
-    importance = 1                                        where a person marked it as important
-    importance = Σ weight × part, each part 0 to 1        else
+    importance = 1                                        if a person marked it as important
+    importance = Σ weight × part, each part 0 to 1        otherwise
 
     engagement   ½ length + ½ back and forth
-                 length          ln(1 + words) / ln(1 + 1,500), at most 1, of a person's own words
-                 back and forth  1 − e^(−(n − 1) / 8), of n messages of a person
+        length          ln(1 + words) / ln(1 + 1,500), at most 1, of a person's own words
+        back and forth  1 − e^(−(n − 1) / 8), for n messages of a person
     density      names and figures (`text.facts`) and rules (`text.instructions`) in a person's
-                 words: 1 − e^(−found / 12)
+        words: 1 − e^(−found / 12)
     questions    1 − e^(−questions / 5), of a person
     span         ln(1 + hours) / ln(1 + 48), at most 1, from the first message to the last
     worth        the mean importance (`text.importance`, without recency) of the 5 messages of a
-                 person that count most
+        person that count most
 
-Pasted text, tool output and replies count nothing: they can be had again. The weights were set on
-forty labelled conversations and are scored on twenty others (`python -m evals importance`,
+Pasted text, tool output and replies count nothing, because they can be had again. The weights were
+set on forty labelled conversations and are scored on twenty others (`python -m evals importance`,
 docs/evidence.md).
 """
 
@@ -44,12 +44,12 @@ from compact.text.instructions import instructions_in
 from compact.text.speakers import own_words_of, speaker_of
 
 MUCH_SAID, TURNS, NAMED, ASKED, HOURS = 1_500, 8, 12, 5, 48
-"""Saturation points. At so many words of a person, and so many hours, a part is 1. At so many
-messages, names and questions, it is 1 − 1/e."""
+"""Saturation points. With this many words of a person, or this many hours, a part is 1. With this
+many messages, names or questions, it is 1 − 1/e."""
 BEST = 5
-"""Of how many of the user's messages the importance is averaged."""
+"""The importance is averaged over this many of the user's best messages."""
 READ = 20_000
-"""How many characters of one message are read."""
+"""How many characters of a message are read."""
 MARKED = "marked as important"
 """The reason in reports for a marked session."""
 
@@ -65,7 +65,7 @@ class Parts(NamedTuple):
 
 
 WEIGHTS = Parts(engagement=0.4, density=0.2, questions=0.1, span=0.1, worth=0.2)
-"""The weight of each part. The sum is 1."""
+"""The weight of each part. The weights sum to 1."""
 
 
 class Importance(BaseModel, frozen=True, defer_build=True):
@@ -119,7 +119,7 @@ class RetentionTally:
 
     @property
     def parts(self) -> Parts:
-        """The parts of the counted messages."""
+        """The parts for the messages counted so far."""
         if not self.messages:
             return Parts()
         first, last = self._times or (0, 0)
@@ -139,41 +139,40 @@ def _much(count: float, typical: float) -> float:
 
 
 class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
-    """Decides which conversations keep every word. It is frozen: `update_retention_policy` returns
-    a new one.
-    """
+    """Decides which conversations keep every word. Frozen: updating returns a new policy."""
 
     keep_score: float = Field(default=0.5, ge=0, le=1)
-    """A conversation of at least this importance is kept whole for longer."""
+    """A conversation with at least this importance is kept whole for longer."""
     keep_days: int | None = Field(default=None, ge=0)
-    """Up to which age in days it is kept whole. It then ages slower, by the same factor. None: for
-    ever; the memory takes the setting `retain_days`. A marked conversation is kept for ever."""
+    """Up to this age in days an important conversation is kept whole. Then it ages more slowly, by
+    the same factor. None: for ever; a memory takes the setting `retain_days`. A marked one is kept
+    for ever."""
     fresh_days: int = Field(default=7, ge=0)
     """Every conversation is kept whole up to this age in days."""
 
     def calculate_importance_score(self, conversation: Conversation) -> Importance:
-        """The importance of a conversation, with each part of the score."""
+        """Return the importance of a conversation, with each part of the score."""
         return self.importance(RetentionTally().read(conversation.messages), conversation.metadata)
 
     def importance(self, tally: RetentionTally, metadata: Mapping[str, Any]) -> Importance:
-        """The importance from a tally, for callers that do not hold all messages at once."""
+        """Return the importance from a tally, for callers that do not have all messages at once."""
         parts, marked = tally.parts, bool(metadata.get("important"))
         score = sum(part * weight for part, weight in zip(parts, WEIGHTS, strict=True))
         return Importance(score=1.0 if marked else min(1.0, score), marked=marked, parts=parts)
 
     def should_retain_full(self, conversation: Conversation, age_days: float) -> bool:
-        """Whether a conversation keeps every word at an age in days. A mark decides first, then the
-        importance, then the age.
+        """Return whether a conversation keeps every word at an age in days. A mark decides first,
+        then the importance, then the age.
         """
         return self.retains(self.calculate_importance_score(conversation), age_days)
 
     def retains(self, importance: Importance, age_days: float) -> bool:
-        """`should_retain_full` for a known importance."""
+        """Like `should_retain_full`, for a known importance."""
         return self.aged(importance, age_days) <= self.fresh_days
 
     def aged(self, importance: Importance, age_days: float) -> int:
-        """The age in whole days that decides the level. What is important is on day `keep_days` as
-        old as all else on day `fresh_days`. What is kept for ever is 0 days old.
+        """Return the age in whole days that decides the level. It is 0 for what is kept for ever.
+        Other important conversations are on day `keep_days` as old as the rest on day `fresh_days`.
         """
         days = int(max(0.0, age_days))
         if not self.reason(importance):
@@ -183,7 +182,7 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
         return days * (self.fresh_days + 1) // (max(self.keep_days, self.fresh_days) + 1)
 
     def reason(self, importance: Importance) -> str:
-        """Return why a conversation is kept whole for longer. Empty if it is not."""
+        """Return why a conversation is kept whole for longer; an empty string if it is not."""
         if importance.marked:
             return MARKED
         if importance.score < self.keep_score:
@@ -191,10 +190,10 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
         return f"importance {importance.score:.2f}, at least {self.keep_score:g}"
 
     def update_retention_policy(self, **thresholds: float | None) -> RetentionPolicy:
-        """A policy with these thresholds changed.
+        """Return a policy with these thresholds changed.
 
         Raises:
-            InvalidArgument: the threshold does not exist, or its value is out of bounds.
+            InvalidArgument: there is no such threshold, or its value is out of bounds.
         """
         try:
             return type(self).model_validate({**self.model_dump(), **thresholds}, extra="forbid")
@@ -206,14 +205,14 @@ class RetentionPolicy(BaseModel, frozen=True, defer_build=True):
 
 
 DAY = 86_400_000_000
-"""Microseconds."""
+"""A day in microseconds."""
 RESTORED = "restored_at"
 """Metadata key of a session: when it was restored from the archive."""
 
 
 class Ages(BaseModel, frozen=True, defer_build=True):
-    """The last day of each level, in whole days since the last activity. The defaults are a choice,
-    not a measurement (A-2).
+    """The last day of each level, in whole days since the last activity. The defaults were chosen,
+    not measured (A-2).
     """
 
     full: int = Field(default=7, ge=0)
@@ -221,9 +220,9 @@ class Ages(BaseModel, frozen=True, defer_build=True):
     key_points: int = Field(default=30, ge=0)
     """Up to this day the digest has 60 to 70 % of the tokens."""
     summary: int = Field(default=90, ge=0)
-    """Up to this day the originals stay, with a digest of 30 to 40 % of the tokens."""
+    """Up to this day the originals stay, and the digest has 30 to 40 % of the tokens."""
     archived: int = Field(default=364, ge=0)
-    """Up to this day there is a digest. After it only metadata is left."""
+    """Up to this day there is a digest. Afterwards only metadata is left."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -232,7 +231,7 @@ class Ages(BaseModel, frozen=True, defer_build=True):
         return self
 
     def level(self, age_days: float) -> CompressionLevel:
-        """The level at an age. Only whole days count. A future date has age 0."""
+        """Return the level at an age. Only whole days count. A date in the future has age 0."""
         days = int(max(0.0, age_days))
         if days <= self.full:
             return CompressionLevel.FULL
@@ -244,12 +243,13 @@ class Ages(BaseModel, frozen=True, defer_build=True):
 
 
 def days_unused(session: Session, now: datetime, latest: int | None = None) -> float:
-    """Days since a session was last used: since the latest of the times that make sense, which are
-    those of its messages and of its restoration from the archive. Without one, since it was made.
-    `latest` is the latest such time of a message, where that is not the last one.
+    """Return how many days ago a session was last used: the latest plausible time of a message or
+    of a restoration from the archive, else its creation. `latest` is the latest plausible time of a
+    message, if the last message does not have it.
     """
     times = [instant(session.updated_at), latest or 0]
-    with suppress(TypeError, ValueError):  # there is none; or it is somebody else's
+    # there is none, or an application uses the key for something else
+    with suppress(TypeError, ValueError):
         times.append(instant(datetime.fromisoformat(session.metadata.get(RESTORED, ""))))
     soonest, _, last = sensible(now)
     for known in (times, [instant(session.created_at)]):
@@ -259,14 +259,14 @@ def days_unused(session: Session, now: datetime, latest: int | None = None) -> f
 
 
 def sensible(now: datetime, days: int = 0) -> Times:
-    """The first and the last time that a session can have been used, and between them the time from
-    which on it is no more than so many days old. A time after the last would keep it young for
-    ever; that is a day from now, since a time may lack its zone.
+    """Return the earliest and the latest time at which a session can have been used, and between
+    them the time since when it is at most `days` old, in microseconds. A later time would keep a
+    session young for ever. The latest is a day from now, because a time may lack its zone.
     """
     first = instant(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC))
     return first, instant(now) - (days + 1) * DAY, instant(now) + DAY
 
 
 def days_between(earlier: datetime, later: datetime) -> float:
-    """Days between two times, as a fraction. A time without a zone is UTC."""
+    """Return the days between two times, as a fraction. A time without a zone counts as UTC."""
     return (instant(later) - instant(earlier)) / DAY

@@ -1,7 +1,7 @@
 """Searches memory for the messages and sessions that answer a question, best first.
 
-Each method adds candidates, and no method removes those of another. Boosts are limited: they change
-the order of messages with similar scores, and hide none.
+Each method adds candidates, and none removes those of another. Boosts are small: they reorder
+messages with similar scores, and hide none.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 NEAREST = 400
 """How many messages the search by meaning returns."""
 BOOST = 0.1
-"""By at most which share recency, or the current topic, may raise a score."""
+"""The most by which recency, or the current topic, may raise a score, as a share of it."""
 HALF_LIFE = 30 * DAY
-"""After how many microseconds the boost for recency is halved."""
+"""The age at which the boost for recency is halved, in microseconds."""
 
 
 Nearest = Callable[[str, Sequence[tuple[int, int]], int], Sequence["Near"]]
@@ -56,7 +56,7 @@ class Ways(NamedTuple):
     """The methods of a search and their weights."""
 
     nearest: Nearest | None = None
-    """Searches by meaning. None without an embedder."""
+    """Searches by meaning; None without an embedder."""
     words: bool = True
     """Whether to search by words."""
 
@@ -65,7 +65,7 @@ class Ways(NamedTuple):
     recent: bool = False
     """Whether to raise the scores of newer messages."""
     now: datetime | None = None
-    """The time from which words such as `yesterday` count. None for the clock's."""
+    """The time from which words such as `yesterday` count; None means now."""
     about: str = ""
     """The current topic. Messages that share its words get a higher score."""
 
@@ -89,7 +89,7 @@ class Ranked(NamedTuple):
     sessions: Sequence[int]
     session_scores: Sequence[float]
     evidence: Evidence = Evidence()
-    """How much the text has in common with the message that fits best."""
+    """How much the text has in common with the best-fitting message."""
 
 
 def ranked(
@@ -102,8 +102,8 @@ def ranked(
     ways: Ways = WAYS,
     without: Iterable[tuple[str, int]] = (),
 ) -> Ranked:
-    """Find the messages that answer a text best, at most `most`, and at most as many sessions.
-    `without` leaves out messages, by session and position.
+    """Find the messages that answer a text best, at most `most`, and as many sessions. Messages in
+    `without` (session id and position) are left out.
     """
     import numpy as np
 
@@ -125,7 +125,8 @@ def ranked(
     scores = np.where(may, 1.0 if is_empty else scores, -np.inf)
     candidates = np.flatnonzero((touched | is_found) & may)
     order = turns.rows["at"] if is_empty else scores  # an empty text asks for the newest
-    # Few hits are the first of many: what is added does not depend on the limit.
+    # Always rank enough places for the standing sentences, so that a small limit gives the
+    # beginning of what a large one gives.
     best = candidates[_best(order[candidates], max(most, SEAT + SEATS))].tolist()
     best = with_standing(turns, with_later(index, turns, best, asked), asked)[:most]
     by_session = session_scores(turns, scores)
@@ -144,8 +145,8 @@ def ranked(
 def _is_of_past(
     turns: TurnTable, question: Question, now: datetime, may: NDArray[np.bool_]
 ) -> bool:
-    """Whether it is a question about the conversation or the person at a past time that has
-    messages. `How is it going today?` is not: a time that is not over needs a person.
+    """Return whether the text asks about the conversation or the person at a past time that has
+    messages. About a time that is not over, only a personal question counts.
     """
     is_personal = question.is_own or question.names_speaker
     if not question.is_asked or (question.names and not is_personal):
@@ -166,7 +167,7 @@ def _scored(
     within: Sequence[tuple[int, int]],
 ) -> tuple[Floats, NDArray[np.bool_], Asked, Evidence]:
     """Return the score of each message, which messages have something in common with the question,
-    and what was found out on the way.
+    and the details for later steps.
     """
     import numpy as np
 
@@ -182,7 +183,7 @@ def _scored(
     if ways.nearest is not None and question.text:
         ranges = within or turns.once("ranges", lambda: _ranges(turns))
         near, more = _meaning(turns, ways.nearest(question.text, ranges, NEAREST))
-        # From the lowest cosine on, so that scores fall slowly to 0 at the end of the list.
+        # Relative to the lowest cosine, so that scores fall gradually to 0 at the end of the list.
         scores[near] += ways.weights.meaning * (more - more.min(initial=1.0))
         touched[near] = True
         cosines[near] = more
@@ -196,8 +197,8 @@ def readable(
     index: TurnIndex, turns: TurnTable, places: Iterable[int], most: int
 ) -> tuple[list[int], list[str]]:
     """Return the first places whose messages can be read, at most `most`, and why archives could
-    not be read. Twice as many are tried each time: a large archive out of reach is asked for only a
-    few times.
+    not be read. Each attempt reads twice as many, so that a large archive out of reach is tried
+    only a few times.
     """
     left, found, unread, size = iter(places), list[int](), list[str](), most
     while len(found) < most and (some := list(islice(left, size))):
@@ -210,8 +211,8 @@ def readable(
 
 
 def first_readable(index: TurnIndex, every: Ranked, most: int) -> tuple[Ranked, list[str]]:
-    """Return the first messages that can be read, and the first sessions, at most `most` of each,
-    and why archives could not be read.
+    """Return the first readable messages and the first sessions, at most `most` of each, and why
+    archives could not be read.
     """
     places, unread = readable(index, every.turns, every.places, most)
     scores = dict(zip(every.places, every.scores, strict=True))
@@ -222,7 +223,7 @@ def first_readable(index: TurnIndex, every: Ranked, most: int) -> tuple[Ranked, 
 
 
 def _meaning(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
-    """Return the places of the nearest messages, and their cosines. At most `NEAREST` are found."""
+    """Return the places and cosines of the nearest messages."""
     import numpy as np
 
     keys = np.array([each.key for each in near], np.int64)
@@ -247,7 +248,7 @@ def _allowed(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[
 
 
 def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:
-    """Return a mask of the table's messages that leaves out `without`."""
+    """Return a mask of the table's messages that excludes `without`."""
     import numpy as np
 
     may = np.ones(len(turns), bool)
@@ -273,7 +274,7 @@ def _in_span(turns: TurnTable, since: datetime | None, until: datetime | None) -
 def _boost(
     index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
 ) -> Floats:
-    """Return the factor by which to multiply each score."""
+    """Return the factor by which to multiply each message's score."""
     import numpy as np
 
     factor = np.ones(len(turns))
@@ -289,7 +290,7 @@ def _boost(
 
 
 def _best(scores: Floats, most: int) -> Keys:
-    """Return the places of the highest scores, highest first; of equal ones, the later first."""
+    """Return the places of the highest scores, highest first; among equals the later first."""
     import numpy as np
 
     some = np.arange(len(scores))
@@ -299,7 +300,7 @@ def _best(scores: Floats, most: int) -> Keys:
 
 
 def _shares(scores: Floats) -> list[float]:
-    """Return the scores as shares of the best score. Negative scores become 0."""
+    """Return the scores divided by the best score. Negative scores become 0."""
     best = float(scores.max(initial=0.0))
     return [max(0.0, float(score)) / best if best else 0.0 for score in scores]
 
@@ -307,8 +308,8 @@ def _shares(scores: Floats) -> list[float]:
 def by_day(
     turns: TurnTable, since: datetime | None, until: datetime | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield a row for each session on each day with messages between two times, earliest first: the
-    session's place, the number of messages, and the times (`at`) of the first and last message.
+    """Yield a row for each session on each day that has messages between two times, earliest first:
+    the session's number, the number of messages, and the times (`at`) of the first and last one.
     """
     import numpy as np
 
@@ -329,11 +330,11 @@ def by_day(
 
 
 NEIGHBOUR_LENGTH = 160
-"""At most how many characters of a neighbour a hit shows."""
+"""How many characters of a neighbour a hit shows, at most."""
 
 
 class ResultReader:
-    """Reads the texts of a search's results, and builds its hits and sessions, best first."""
+    """Reads the texts of a search's results, and builds its hits and sessions."""
 
     def __init__(
         self,
@@ -355,7 +356,7 @@ class ResultReader:
         return all(self._message(place) is not None for place in self._best.places)
 
     def hits(self, archived: Container[str] = ()) -> Iterator[Hit]:
-        """Yield the messages that can be read. `archived` are the sessions in the archive."""
+        """Yield the messages that can be read. `archived` are ids of archived sessions."""
         best, turns = self._best, self._turns
         for place, score, around in zip(best.places, best.scores, self._around, strict=True):
             number, position = turns.where(place)
@@ -395,7 +396,7 @@ class ResultReader:
         )
 
     def sessions(self) -> Iterator[FoundSession]:
-        """Yield the sessions, without those that were deleted meanwhile."""
+        """Yield the sessions, except those that were deleted meanwhile."""
         best, turns = self._best, self._turns
         for number, score in zip(best.sessions, best.session_scores, strict=True):
             if turns.sessions[number] not in self._titles:

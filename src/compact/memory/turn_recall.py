@@ -1,4 +1,4 @@
-"""Finds old turns of a memory that the user's newest message is about, for automatic recall.
+"""Automatic recall: finds old turns that the user's newest message is about.
 
 `session.views.recalled_turns` decides which turns prompts show, and quotes them.
 """
@@ -28,35 +28,35 @@ from compact.text.terms import pieces_of
 from compact.text.turns import TurnTable
 
 SHARE, MOST_TOKENS = 0.1, 1_000
-"""By default, quotes for one message may have this share of the window, and this many tokens."""
+"""The default limits of the quotes for one message: a share of the window, and tokens."""
 ASKED_CHARS = 2_000
-"""How many characters from the beginning of a message are searched for."""
+"""How many characters from the start of a message are searched for."""
 CANDIDATES = 32
-"""At most how many turns are found. As many as fit are quoted."""
+"""How many turns are found at most. As many as fit are quoted."""
 HERE = "earlier in this conversation"
-"""Shown instead of the title if the turn is from the same session."""
+"""Shown instead of a title for turns of the same session."""
 RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
-"""The roles whose messages are quoted. Results of tools are not quoted."""
+"""The roles whose messages are quoted. Results of tools are not."""
 
 
 class GateWeights(NamedTuple):
-    """How much each part of the evidence weighs, and what their sum must reach."""
+    """The weight of each part of the evidence, and what their sum must reach."""
 
     distinct: float
     covered: float
     is_personal: float
     cosine: float
     least: float
-    """A higher value is silent more often."""
+    """The sum that evidence must reach. A higher value recalls less often."""
 
 
 BY_WORDS, WITH_VECTORS = GateWeights(2.3, 1.9, 1.6, 0.0, 4.6), GateWeights(2.0, 1.1, 2.1, 10.9, 9.8)
-"""Found by logistic regression on questions with and without an answer in memory (`evals companion`
-the half that is looked at)."""
+"""From a logistic regression on questions with and without an answer in memory (`evals companion`,
+the half of the data that is looked at)."""
 
 
 def is_known(found: Evidence) -> bool:
-    """Tell whether memory knows something about a message."""
+    """Return whether memory knows enough about a message to recall turns."""
     weights = BY_WORDS if found.cosine is None else WITH_VECTORS
     told = (
         weights.distinct * found.distinct
@@ -75,8 +75,8 @@ def turn_recall(
     tokens: int | None,
     redactor: Redactor,
 ) -> TurnRecall:
-    """Build what recalls old turns for a session. `memory` is a `MemoryManager`, or True for one
-    over the session's own store. Quotes for one message have at most `tokens` tokens.
+    """Build the automatic recall of a session. `memory` is a `MemoryManager`, or True for one over
+    the session's own store. Quotes for one message have at most `tokens` tokens.
 
     Raises:
         InvalidArgument: the store has no index, or `memory` is not a memory of this scope.
@@ -125,7 +125,8 @@ class _MemoryRecall:
         if not is_known(best.evidence):
             return [], failed
         places, told = self._told(best)
-        if len(told.messages) < len(places):  # the next ones take the places of those out of reach
+        # the next ones replace those whose archive cannot be read
+        if len(told.messages) < len(places):
             best, _, failed = search(most=len(best.turns))
             places, told = self._told(best, checked=True)
         turns = self._read(best.turns, places, told, Sought(asked), own_session)
@@ -133,7 +134,7 @@ class _MemoryRecall:
         return [each for each in turns if each.quote.text != said], failed
 
     def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
-        """Return the best candidates and their messages; `checked` only those that can be read."""
+        """Return the best candidates and their messages; with `checked`, only readable ones."""
         turns, index = best.turns, self._memory._index
         places = without_forgotten(index, turns, list(best.places))
         if checked:
@@ -176,7 +177,7 @@ class _MemoryRecall:
             yield FoundTurn(turn, self._quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
-        """Return what the user or a model wrote, without secrets and without other parts."""
+        """Return what the user or a model wrote, without secrets and other parts."""
         text = person_text(message) if message.role == "user" else message.text
         return self._clean(text.strip())
 
@@ -201,7 +202,7 @@ class _MemoryRecall:
         return self._memory._index.told((), sorted(sessions)).titles
 
     def _stored(self, turn: RecalledTurn) -> Message | None:
-        """Read the message of a turn. Return None if it is no longer the one that was found."""
+        """Return the message of a turn; None if it is no longer the one that was found."""
         at = turn.position
         try:
             entries = self._memory.store.read(turn.branch_id, at, at + 1)

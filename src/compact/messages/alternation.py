@@ -36,7 +36,7 @@ the message."""
 Side = Literal["user", "assistant", "tool", "system"]
 
 GAP_TOKENS = 12
-"""Tokens reserved for a message with one of the texts below; none of them needs more."""
+"""Tokens reserved for a message with one of the two texts below. Each needs fewer."""
 NOT_SHOWN = "[left out]"
 """Text that replaces a wholly hidden turn if its neighbours cannot be joined."""
 BEGINS = "[The conversation begins with the assistant.]"
@@ -56,8 +56,8 @@ def side_of(message: Message) -> Side:
 
 
 def seams_of(placed: Placed) -> tuple[int, ...]:
-    """Return the indexes of messages that are sent as one with the message before. Both have one
-    role, and either messages between them are hidden or compact made one of them.
+    """Return the indexes of messages that are joined with the message before them. Both have the
+    same role. Messages between the two are hidden, or compact made one of the two.
     """
     stands, shown = _stands(placed), {position for position, _ in placed}
     return tuple(
@@ -92,12 +92,12 @@ def is_gap(message: Message) -> bool:
 
 
 def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
-    """Return the messages as sent: those at the seams are joined with the ones before them."""
+    """Join each message at a seam (see `seams_of`) with the message before it."""
     return [message for _, message in _sent([(None, message) for message in messages], seams)]
 
 
 def sent_placed(placed: Placed) -> Sent:
-    """Join as `sent`, and give each message the positions of the messages joined into it."""
+    """Join the messages at the seams. A joined message gets the positions of all its parts."""
     return _sent(placed, seams_of(placed))
 
 
@@ -115,8 +115,8 @@ def _sent(placed: Placed, seams: Collection[int]) -> Sent:
 def _with_own_ids(placed: Sent) -> Sent:
     """Give each call a unique id, and its result the same one.
 
-    Some proxies number the calls of each reply from 0. So many calls have one id, which providers
-    refuse. A repeated id gets a number appended. The history keeps the original ids.
+    Some proxies number the calls of each reply from 0, so ids repeat, and providers refuse that. A
+    repeated id gets a number appended. The history keeps the original ids.
     """
     taken, waiting = set[str](), defaultdict[str, list[str]](list)
     return [(position, _numbered(message, taken, waiting)) for position, message in placed]
@@ -148,7 +148,7 @@ def in_turns(placed: Placed) -> Sent:
 
 def in_words(messages: Iterable[Message]) -> list[Message]:
     """Write tool calls and results as text, for a chat template that knows neither. Results become
-    text of the user.
+    user text.
     """
     out: list[Message] = []
     names: dict[str, str] = {}
@@ -175,7 +175,7 @@ def _in_words(part: Part, names: Mapping[str, str]) -> list[Part]:
 
 
 def lacks_answer(one: Message, other: Message) -> bool:
-    """Whether the user continues right after a tool's result."""
+    """Whether a user message follows a tool result without an answer of the assistant between."""
     return side_of(one) == "tool" and side_of(other) == "user"
 
 
@@ -291,7 +291,7 @@ def _numbered(message: Message, taken: set[str], waiting: dict[str, list[str]]) 
     if not pairs:
         return message
     wire = _exchanged(message.wire, [(a.raw, b.raw) for a, b in pairs if a.raw])
-    for a, b in pairs:  # formats whose parts share the message's dictionary
+    for a, b in pairs:  # here the id is in the message's own dictionary, not in a part's
         if wire == message.wire and isinstance(wire, Mapping):
             wire = _renamed(wire, _id_of(a), _id_of(b))
     return message.model_copy(update={"content": tuple(parts), "wire": wire})
@@ -310,7 +310,7 @@ def _renamed(raw: Raw, old: str, new: str) -> dict[str, Any]:
 
 
 def _exchanged(value: Any, pairs: list[tuple[Any, Any]]) -> Any:  # noqa: ANN401 - JSON
-    """Replace each pair's first by its second in the value, once each and in order."""
+    """Replace values inside a JSON value. A pair is (old, new). Each is used once, in order."""
     if pairs and value == pairs[0][0]:
         return pairs.pop(0)[1]
     if isinstance(value, Mapping):

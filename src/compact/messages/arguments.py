@@ -1,7 +1,7 @@
 """Arguments of tool calls: JSON as models wrote it, which is not always valid.
 
-A model may leave arguments empty, stop in the middle, or write what only some programs can read.
-The log keeps the original text. This module reads it, and rewrites it for every server.
+A model may leave arguments empty, stop in the middle, or write JSON that only some programs can
+read. The log keeps the original text. This module reads it, and rewrites it for every server.
 """
 
 from __future__ import annotations

@@ -35,12 +35,12 @@ class Ask(BaseModel, frozen=True, defer_build=True):
     window: int | None = Field(default=None, ge=1)
     """Tokens of the window that the prompt was made for. Ollama gets them as `num_ctx`."""
     refused_by: Mapping[str, int] | None = None
-    """Models that refused the prompt as too large: key → tokens of the prompt for that model. Set
-    for a prompt that cannot be made smaller: then only other models are asked, and after a refusal
-    only those whose window is known to hold it. If None, a refusal goes back to the code that made
-    the prompt."""
+    """Models that refused this prompt as too large: model key → tokens of the prompt for that
+    model. Set only if the prompt cannot be made smaller. Then only other models are asked, and
+    after a refusal only those whose window is known to be large enough. None means that a refusal
+    goes back to the code that made the prompt."""
     waited: float = Field(default=0.0, ge=0)
-    """Seconds already spent waiting for the model's server. They count as part of the answer."""
+    """Seconds already spent waiting for the server. They count towards the time for the answer."""
 
 
 ASK = Ask.model_construct()  # without validation, so that import builds no schema
@@ -67,7 +67,7 @@ def wanted(
     """Build an `Ask` from a caller's arguments.
 
     Raises:
-        InvalidArgument: a value cannot be sent, or a field is compact's own.
+        InvalidArgument: a value cannot be sent, or an option is a field that compact sets (`OURS`).
     """
     texts = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if not all(isinstance(text, str) and text for text in texts):

@@ -1,4 +1,4 @@
-"""Where a conversation may be cut: where every invariant allows a cut.
+"""Where a conversation may be cut: before a position that every function in `INVARIANTS` allows.
 
 The messages between two neighbouring legal cuts are a group (`engine.groups`).
 """
@@ -28,12 +28,12 @@ Invariant = Callable[[Log, int], bool]
 
 
 def results_follow_their_calls(history: Log, position: int) -> bool:
-    """Keep a tool result with its call, and with other results of the same reply."""
+    """Forbid a cut before a tool result: it stays with its call and the reply's other results."""
     return not history[position].tool_results
 
 
 def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -> bool:
-    """Keep messages between a call and its late result with that call."""
+    """Forbid a cut between a call and its late result, where other messages came between."""
     for late in range(position, min(position + MOST_BETWEEN, len(history) - 1)):
         between = history[late]
         if between.tool_calls or between.tool_results:
@@ -46,7 +46,7 @@ def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -
 
 
 def replies_stay_whole(history: Log, position: int) -> bool:
-    """Keep the pieces of one reply together, even with results of parallel calls between them."""
+    """Forbid a cut inside a reply, even if results of parallel calls are between its pieces."""
     reply = history[position].reply_id
     if reply is None:
         return True
@@ -57,7 +57,7 @@ def replies_stay_whole(history: Log, position: int) -> bool:
 
 
 def reasoning_stays_with_what_it_led_to(history: Log, position: int) -> bool:
-    """Keep a message that is only reasoning with the assistant's message after it."""
+    """Forbid a cut between a message that is only reasoning and the assistant's next message."""
     return history[position].role != "assistant" or not is_reasoning(history[position - 1])
 
 

@@ -60,7 +60,8 @@ class WindowUse(BaseModel, frozen=True, defer_build=True):
 
 TARGETS = ((8_192, 0.60), (65_536, 0.40))
 """Window sizes and the share of the usable tokens that a session is compressed to (C-7). Between
-the two sizes the share is interpolated. With .40, an 8k window kept half of what one call keeps."""
+the two sizes the share is interpolated. With .40, an 8k window kept half of what a single call
+keeps."""
 MOST_TARGET = 6 / 7
 """Largest target, as a part of the trigger. A target nearer to the trigger would compress the
 session at nearly every turn."""
@@ -138,7 +139,7 @@ def _share(tokens: float, share: float) -> int:
 
 
 def even_share(sizes: Sequence[int], excess: int) -> int:
-    """Return how much each size may keep at most, so that the total shrinks by `excess`."""
+    """Return the largest size to allow. Cutting larger ones to it shrinks the total by `excess`."""
     share = largest = max(sizes, default=0)
     left = sum(sizes) - excess
     for count, size in enumerate(sorted(sizes)):

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from compact.messages.given import type_of
 
 MOST = 4
-"""How many marks a request may carry."""
+"""How many marks Anthropic accepts in a request."""
 MARK: Mapping[str, Any] = {"type": "ephemeral"}
 
 _KEY = "cache_control"
@@ -34,8 +34,8 @@ class _Place(NamedTuple):
 
 
 def with_marks(request: Mapping[str, Any], checkpoints: Collection[str] = ()) -> dict[str, Any]:
-    """Return a copy of the request (`system`, `tools`, `messages`) with marks at its stable ends.
-    Only marked blocks are new.
+    """Return a copy of the request (`system`, `tools`, `messages`) with marks. Unmarked blocks are
+    not copied.
 
     `checkpoints` are the texts of the checkpoints in the request. A marked text becomes a text
     block, which means the same to the provider. Marks already in the request stay and count among

@@ -43,7 +43,8 @@ def known_options(given: Mapping[str, object], options: type) -> None:
 
 
 def named(name: str, value: object) -> str:
-    """Return the name of a session or a scope. None is refused: as a scope it would mean all.
+    """Check and return the name of a session or scope. None is refused: as a scope it would mean
+    all.
 
     Raises:
         InvalidArgument: the name is not a text, or is empty.
@@ -54,7 +55,7 @@ def named(name: str, value: object) -> str:
 
 
 def no_text(name: str, given: Iterable[object]) -> None:
-    """Refuse a text instead of a list: it would be read letter by letter.
+    """Refuse a text where a list is needed: it would be read letter by letter.
 
     Raises:
         InvalidArgument: the value is a text.

@@ -21,7 +21,7 @@ from compact.messages.messages import META, Message
 START = b""
 """The hash before the first message."""
 SIZE = 16
-"""How many bytes a hash has."""
+"""How many bytes a hash has: enough that two never agree by chance."""
 _NOT_SAID = frozenset((*META, "id", "timestamp"))
 """Keys that compact adds to a dictionary, or that clients add and drop."""
 _NOTHING: tuple[object, ...] = (None, "", [], {})
@@ -36,7 +36,7 @@ def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _said(message: Message | Mapping[str, Any]) -> bytes:
-    """Return the message's content as bytes that are always the same."""
+    """Return the message's content as bytes that are equal for equal content."""
     if isinstance(message, Message):
         wire = None if message.edited else message.wire
         if wire is None:
@@ -53,7 +53,7 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _as_read(data: bytes) -> bytes:
-    """Return what the faster writer makes of these bytes, or the bytes if it refuses."""
+    """Write this JSON again with orjson, so that equal values are equal bytes, if orjson can."""
     try:
         return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
     except TypeError:

@@ -22,9 +22,9 @@ class GoalsSet(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
 
 class GoalsTracked(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """What the model's markers in the messages up to here say about the goals. The messages still
-    hold the markers, so prompts show this only from the next compression on. Until then the
-    prompt's beginning stays the same.
+    """The goals, updated by the model's markers in the messages up to here. Prompts show this only
+    from the next compression on, so that their beginning stays the same until then. The messages
+    still hold the markers.
     """
 
     kind: Literal["tracked"] = "tracked"
@@ -85,8 +85,8 @@ class RecalledTurn(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
 
 class TurnsRecalled(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Old turns that are quoted before the message here, in prompts for one window and projection.
-    A compression leaves them out.
+    """Old turns that prompts for one window and projection quote before the message at this
+    position. A compression leaves the quotes out.
     """
 
     kind: Literal["recalled"] = "recalled"
@@ -95,7 +95,7 @@ class TurnsRecalled(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     projection: str | None
     """The projection's id; None for the bare history."""
     first: int = 0
-    """From here on, turns recalled for messages before this position are left out."""
+    """Quotes for messages before this position are left out from here on."""
 
 
 What = GoalsSet | GoalsTracked | ModeSet | PinSet | PutAside | SystemShown | TurnsRecalled
@@ -110,5 +110,5 @@ class Change(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """Assigned by the store; grows with each entry."""
     branch_id: str
     at: int = Field(ge=0)
-    """From how many messages on the entry applies, or the position of its message."""
+    """The number of messages from which the entry applies, or the position of its message."""
     what: Annotated[What, Field(discriminator="kind")]

@@ -88,7 +88,7 @@ class SummaryRequest(BaseModel, frozen=True, defer_build=True):
     notes: Any = Field(default=None, exclude=True, repr=False)
     """Notes already taken while reading the history, so that it is not read again; not stored."""
     reach: tuple[int, int] = (0, 1 << 60)
-    """The range of positions in the notes that these messages have; the end is excluded."""
+    """Positions of these messages in the notes: first, and end (excluded)."""
     previous: Summary | None = None
     """The summary of everything before these messages. The new summary continues it."""
 
@@ -107,7 +107,7 @@ class Verdict(BaseModel, frozen=True, defer_build=True):
 IN_RECORD = Verdict.model_construct(
     rule="record", passed=True, detail="a model sees it told in the record"
 )
-"""Marks a checkpoint whose facts the record tells: models see a reference, people the summary."""
+"""Marks a checkpoint whose facts are in the record. Models see a reference, people the summary."""
 TOLD_IN_RECORD = "What was said and done is told in the record below."
 """What a model sees instead of the summary of such a checkpoint."""
 

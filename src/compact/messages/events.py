@@ -81,7 +81,7 @@ class TriggerDecision(Event):
     trigger: int
     """Tokens from which it is compressed."""
     reason: str
-    """Why, in words."""
+    """Why it is compressed or not, in words."""
     window: int = 0
     """The window's size in tokens."""
     model: str = ""
@@ -124,13 +124,13 @@ class SummaryCreated(Event):
     messages: int
     """Messages that it replaces."""
     source_tokens: int | None
-    """Their tokens; None if they were not counted."""
+    """Tokens of the replaced messages; None if they were not counted."""
     tokens: int
     """Tokens of the checkpoint."""
     made_by: str
-    """Its writer: `extractive`, or a model."""
+    """The checkpoint's writer: `extractive` or `receipt` (code), `person`, or a model."""
     seconds: float | None = None
-    """Seconds a model took for it; None if none wrote it."""
+    """Seconds that a model took to write it; None if no model did."""
     level: str = "detailed"
     """`detailed`, `moderate`, `compact` or `merged`."""
     summary: str = Field(default="", json_schema_extra=CONTENT)
@@ -143,7 +143,7 @@ class SummaryReplaced(Event):
     made_by: str
     """The writer of the replacement."""
     reason: str = Field(json_schema_extra=CONTENT)
-    """Why, in words."""
+    """Why the summary was replaced, in words."""
     rules: tuple[str, ...] = ()
     """The gate's rules that refused it; none if it never came."""
 
@@ -274,7 +274,7 @@ class RatioLearned(Event):
     reported: int
     """Tokens that the provider reported."""
     ratio: float
-    """Later counts are multiplied by it."""
+    """The ratio by which later counts are multiplied."""
 
 
 class BranchTaken(Event):
@@ -289,8 +289,8 @@ class BranchTaken(Event):
     new: int
     """Messages that it adds."""
     reason: str
-    """`edited`; or `unknown`: nothing but its system prompt was known, or it holds a checkpoint of
-    another history, which is kept as what it says."""
+    """`edited`; or `unknown`: only its system prompt was known, or it holds a checkpoint of another
+    history, which is kept as text."""
 
 
 class ModelAskedAgain(Event):
@@ -303,7 +303,7 @@ class ModelAskedAgain(Event):
     wait: float
     """Seconds until the next attempt."""
     reason: str = Field(json_schema_extra=CONTENT)
-    """Why, in words."""
+    """Why the answer cannot be used, in words."""
 
 
 class ModelReplaced(Event):
@@ -314,7 +314,7 @@ class ModelReplaced(Event):
     by: str
     """The key of the model that is asked instead."""
     reason: str = Field(json_schema_extra=CONTENT)
-    """Why, in words."""
+    """Why the model did not answer, in words."""
 
 
 class DraftMade(Event):
@@ -323,7 +323,7 @@ class DraftMade(Event):
     window: int
     """The window's size in tokens."""
     tokens: int
-    """Tokens of its context."""
+    """Tokens of the drafted context."""
 
 
 class ModelChanged(Event):
@@ -341,7 +341,7 @@ class ToolsWithdrawn(Event):
     model: str
     """The key of the model."""
     reason: str = Field(json_schema_extra=CONTENT)
-    """Why, in words."""
+    """Why the model cannot call tools, in words."""
 
 
 class PromptOverBudget(Event):
@@ -358,7 +358,7 @@ class PromptOverBudget(Event):
     is_left_out: bool
     """Whether it is left out."""
     reason: str
-    """Why, in words."""
+    """Why the part does not fit, in words."""
 
 
 class GoalsChanged(Event):
@@ -371,7 +371,7 @@ class GoalsChanged(Event):
 
 
 class Archival(Event):
-    """A compression's remains were stored outside of the session's store."""
+    """A transcript or a summary of a compression was stored outside of the session's store."""
 
     what: str
     """`transcript` or `summary`."""
@@ -380,7 +380,7 @@ class Archival(Event):
 
 
 class MemoryAged(Event):
-    """Memory was aged by itself, or could not be: then it is tried again within hours."""
+    """Memory was aged automatically. If that failed, it is tried again within hours."""
 
     digests: int
     """Digests that were written."""
@@ -400,7 +400,7 @@ class TrustFaded(Event):
     compressions: int
     """How often it was compressed."""
     score: float
-    """From 0 to 1."""
+    """The reliability score, from 0 to 1."""
     warning: str
     """The warning for a person."""
 
@@ -409,7 +409,7 @@ class EventsDropped(Event):
     """An exporter lost events: its queue was full, or its server was down or refused them."""
 
     exporter: str
-    """Its class."""
+    """The exporter's class."""
     count: int
     """Events it lost since it was added."""
 
@@ -418,7 +418,7 @@ class Heartbeat(Event):
     """An exporter is alive but had nothing to send for a while."""
 
     exporter: str
-    """Its class."""
+    """The exporter's class."""
     sent: int
     """Events it delivered since it was added."""
     dropped: int
@@ -429,4 +429,4 @@ class RedactionOff(Event):
     """A setting turned redaction off: exports contain secrets."""
 
     severity: Literal["high"] = "high"
-    """How much that matters."""
+    """How serious that is."""

@@ -21,7 +21,7 @@ from compact.messages.messages import META, Message, metadata_in
 from compact.messages.times import TIMES
 
 MOST_VALUES = 200_000
-"""Most values in one message. Lists that contain each other exceed any limit."""
+"""Most values in one message. It also stops lists that contain themselves."""
 
 
 _MARKS = frozenset(("pinned", "protected", "important", "tags", "source"))

@@ -1,4 +1,4 @@
-"""The kit's names of settings: other names, sections, and words that mean several values.
+"""Settings under the names of the compaction kit (docs/configuration.md), and in its sections.
 
     policy: {trigger_pct: 0.8, keep_tool_io_pairs: 6}
     telemetry: {exporter: console}
@@ -63,7 +63,7 @@ WORDS: Mapping[str, Mapping[object, Mapping[str, object]]] = {
     },
     "telemetry_exporter": _EXPORTERS,
 }
-"""Kit's name → what each word sets if nothing else does. What `false` sets always applies."""
+"""Kit's name → word → the settings that it gives by default. Those of `false` always apply."""
 _BUCKET, _PREFIX = "storage_bucket", "storage_prefix"
 TYPED = (*NAMES, *WORDS, _BUCKET, _PREFIX)
 """All names of settings in the kit."""
@@ -91,7 +91,7 @@ def read(given: Mapping[str, Any], known: Collection[str]) -> Typed:
     """Translate the caller's settings to our names. `known` are our names. An unknown name stays.
 
     Raises:
-        InvalidConfig: a setting has two values, or a word means nothing.
+        InvalidConfig: a setting has two values, or a word is unknown.
     """
     result = Typed({}, {}, {})
     words: list[tuple[str, object]] = []

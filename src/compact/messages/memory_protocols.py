@@ -37,16 +37,16 @@ class TurnIndex(Protocol):
         most: int | None = None,
     ) -> list[Keys]:
         """Return, for each name, the messages that contain all its words, compared by their stems.
-        `within` limits them to ranges of keys, both ends included. A name that more than `most`
-        messages contain has none.
+        `within` limits them to ranges of keys, both ends included. A name found in more than `most`
+        messages gets no messages.
         """
 
     def important(self, least: float) -> Keys:
         """Return the messages whose stored importance is at least `least`."""
 
     def told(self, keys: Sequence[int], sessions: Sequence[str]) -> Told:
-        """Return the messages of these keys and these sessions' titles, without missing ones, and
-        why archives could not be read.
+        """Return the messages with these keys, the titles of these sessions, and why archives could
+        not be read. Missing messages and titles are left out.
         """
 
 
@@ -63,8 +63,8 @@ class IndexUpkeep(Protocol):
 
 
 Times: TypeAlias = tuple[int, int, int]
-"""Instants: the first time of a message that makes sense, the first one that is not old, the last
-one that makes sense."""
+"""Three times: the earliest that is plausible for a message, the start of what is not old, and the
+latest that is plausible."""
 
 
 class DigestStore(Protocol):
@@ -92,8 +92,8 @@ class DigestStore(Protocol):
         """
 
     def stored_texts(self, session_id: str, times: Times) -> tuple[int, int | None, bool]:
-        """Return the bytes of the session's messages in the active branch, without indexes; the
-        latest of their times that makes sense; and whether packing what is old is worth it.
+        """Return three facts about the active branch's messages: their bytes without indexes, their
+        latest plausible time, and whether packing the old ones is worthwhile.
         """
 
 
@@ -127,8 +127,8 @@ class SessionArchive(Protocol):
         """
 
     def moved_sessions(self, *, scope: str | None = None) -> dict[str, bool]:
-        """Return the sessions of a scope, or of all scopes, all of whose texts are in files, and
-        whether the file is in the archive, not inside the store.
+        """Return the sessions whose texts are all in files, of a scope or of all scopes. True means
+        that the file is in the archive, false that it is inside the store.
         """
 
     def restore_session(self, session_id: str) -> None:

@@ -120,7 +120,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A part of unknown kind, kept and sent back unchanged. `text` is what is counted of it."""
+    """A part of unknown kind, kept and sent back unchanged. `text` is the text that is counted."""
 
     text: str = ""
     type: Literal["opaque"] = "opaque"

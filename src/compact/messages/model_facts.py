@@ -22,7 +22,7 @@ SMALL = 3.0
 """Below this size (billions) a model gets lost in long rules, examples and schemas, so that a
 summary written by code is better."""
 LARGE = 70.0
-"""Assumed size (billions) of a provider's model whose maker does not tell it."""
+"""Assumed size (billions) of a provider's model whose maker does not publish it."""
 _BILLIONS = {"m": 0.001, "b": 1.0, "t": 1_000.0}
 _SIZE = regex(
     r"(?<![a-z\d.])(?:(\d{1,3})\s?x\s?)?e?(\d{1,4}(?:\.\d{1,3})?)\s?([bmt])(?![a-z\d])",
@@ -36,7 +36,7 @@ class Parameters:
 
     billions: float
     source: Literal["profile", "name", "provider", "assumed"]
-    """Told by the model's entry or name, or assumed: large for a provider's model, else small."""
+    """`profile`: the model's entry. Assumed are `LARGE` (`provider`) and `ASSUMED` (`assumed`)."""
 
 
 def billions_in(text: str) -> float | None:

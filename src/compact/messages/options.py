@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Left:
-    """Default of an option without a constant default; its docstring says what happens."""
+    """Shown as `…` for an option without a constant default. Its docstring says what happens."""
 
     def __repr__(self) -> str:
         return "…"

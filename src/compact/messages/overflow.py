@@ -82,7 +82,7 @@ _RATE = regex(
     r"rate.?limit|tokens per|per.(?:minute|day)|\bTP[MD]\b|throttl|too many requests|quota",
     re.IGNORECASE,
 )
-"""Signs of a refusal that ends after a while, however small the prompt."""
+"""Signs of a rate limit. It ends after a while, and does not depend on the prompt's size."""
 
 
 def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:

@@ -25,9 +25,9 @@ _HEADING = regex(
 _ENDS = regex(r"(?<=\S)(?=[\s<]|\Z)")
 """Where one of compact's texts may end inside a longer text."""
 MOST_AROUND = 8
-"""How many headings to try as texts that quote other headings. Each try reads the whole text."""
+"""How many headings are tried as texts that quote other headings. Each try reads the whole text."""
 _DIGITS = 15
-"""How many decimal digits a digest has (50 bits). Three make a token, so headings cost the same."""
+"""How many decimal digits a digest has (50 bits). Three make a token: all headings cost alike."""
 
 
 class OwnText:

@@ -55,7 +55,7 @@ class CompactPolicy(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     new_level: Level = "detailed"
     """The level of a new checkpoint."""
     level_share: float = Field(default=1.0, gt=0, le=1)
-    """Share of its level's cap for a new checkpoint: a small model writes long texts badly."""
+    """Share of the level's cap that a new checkpoint gets: less if a small model writes it."""
     checkpoint_share: float = Field(default=0.20, gt=0, le=0.6)
     """Share of the budget that a checkpoint may take, apart from the instructions in it."""
     instruction_share: float = Field(default=1 / 3, ge=0, le=0.6)

@@ -265,7 +265,7 @@ class Projections(Protocol):
     """The active projection of each window (what its prompts are made of), and earlier ones."""
 
     def commit(self, step: Step) -> Move:
-        """Store the step's projection and checkpoints and make it active, all or nothing.
+        """Store the step's projection and checkpoints, and make them active, all or nothing.
 
         Raises:
             Superseded: another move was made meanwhile.

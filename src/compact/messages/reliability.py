@@ -94,7 +94,8 @@ WRITINGS: Sequence[tuple[float, CheckpointStyle]] = (
     (7, CheckpointStyle("detailed", 0.6)),
     (0, CheckpointStyle("moderate", 0.8)),
 )
-"""Smallest size (billions of parameters) → the style from that size on."""
+"""Smallest size (billions of parameters) → the style from that size on. A small model soon repeats
+itself or invents, so it is asked for less."""
 
 
 def reliability_of(billions: float, compressions: int, *, by_model: bool = True) -> Reliability:

@@ -202,7 +202,7 @@ class Move(BaseModel, frozen=True, defer_build=True):
     """A committed step."""
 
     number: int = Field(ge=1)
-    """The number of the move; grows with each move of a store."""
+    """The number of the move; grows with each move of a session."""
     kind: MoveKind
     branch_id: str
     window: int

@@ -12,12 +12,12 @@ from compact.errors import InvalidMessage
 TIMES = ("timestamp", "created_at", "createdAt", "create_time", "sent_at", "date", "time", "ts")
 """Fields of a message that may hold its time. The first one that can be read counts."""
 SURE = TIMES[:5]
-"""Fields that hold nothing else. The other names are also used for durations and the like."""
+"""Fields that hold only times. The other names are also used for durations and the like."""
 _ANY = frozenset(TIMES)
 FIRST_YEAR, LAST_YEAR = 1973, 2099
 """A message's own time lies within these years. Other numbers are durations or errors."""
 _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
-"""From which number on it counts nanoseconds, microseconds, milliseconds and seconds since 1970."""
+"""(from this number on, units per second): nano-, micro-, milliseconds or seconds since 1970."""
 
 
 def time_of(value: object) -> datetime | None:
@@ -64,7 +64,7 @@ def time_in(raw: Mapping[str, Any]) -> datetime | None:
 
 
 def check_time(raw: Mapping[str, Any], path: str) -> None:
-    """Refuse a message whose time is given and cannot be read. A zero or nothing is no time.
+    """Refuse a message whose time is given but cannot be read. Zero and empty values are no time.
 
     Raises:
         InvalidMessage: naming the field.

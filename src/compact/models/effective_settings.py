@@ -17,7 +17,7 @@ from compact.messages.tiers import TierSettings, tier_of
 from compact.models.profiles import ModelBook
 
 DEFAULT_WINDOW = 8_192
-"""Window size in tokens if neither a model nor a size is given."""
+"""The window in tokens if neither a model nor a size is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _ADDRESS = regex(
 )
 _IS_ADDRESS = regex(r"(?:^|[:/+])https?://", re.IGNORECASE)
 _BESIDE = frozenset("@?;&")
-"""Characters that separate a password or a token from the rest of an address."""
+"""Characters that can separate a password or a token from the rest of an address."""
 _EXAMPLES = ", ".join(f"{p.name}:{p.example}" for p in PROVIDERS.values() if p.writes)
 _WAYS = (
     f"write PROVIDER:NAME ({_EXAMPLES}; echo:4k answers offline), the address of a server with the "
@@ -51,7 +51,7 @@ class ModelKey:
 
 
 def parse_key(text: str) -> ModelKey:
-    """Parse a key. `openai/gpt-4o` means the same as `openai:gpt-4o`.
+    """Parse a model key. `openai/gpt-4o` means the same as `openai:gpt-4o`.
 
     Raises:
         UnknownModel: the text is not a key. The error says how to write keys.
@@ -70,7 +70,7 @@ def parse_key(text: str) -> ModelKey:
 
 
 def is_of_other(model: str, wire: str) -> bool:
-    """Return whether the model is certainly not served by the makers of this wire format."""
+    """Return whether the model is surely served by others than the makers of this wire format."""
     try:
         key = parse_key(model)
     except UnknownModel:
@@ -80,7 +80,7 @@ def is_of_other(model: str, wire: str) -> bool:
 
 
 def format_for(model: str | None) -> str:
-    """Return the wire format of the model's maker; if the maker is unknown, the default format."""
+    """Return the wire format of the model's maker; the default format if the maker is unknown."""
     for provider in PROVIDERS.values():
         if provider.makes and re.search(provider.makes, model or "", re.IGNORECASE):
             return provider.format

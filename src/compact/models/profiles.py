@@ -180,7 +180,8 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     def output_reserve(self, window: int) -> int:
         """Return how many tokens of a window to keep free for the answer and its reasoning.
 
-        This is at most an eighth of the window. It is more if the provider limits prompts to less.
+        This is at most an eighth of the window, unless the provider's limit for prompts leaves more
+        free.
         """
         refused = window - self.input_limit if self.input_limit else 0
         return max(min(self.answer, window // RESERVE_SHARE), refused)
@@ -223,12 +224,13 @@ class ModelBook:
     def profile_of(self, model: str) -> Profile | None:
         """Return the profile of a model key; None if the model is unknown.
 
-        Keys are for example `gpt-4o`, `ollama:qwen3:8b`, `http://host/v1#llama3.2:3b`, or
-        `ft:gpt-4o-mini:org::id`, which gets the profile of its base. Sizes of local models count
-        for local servers and bare names only: another server may be set up differently.
+        Keys are for example `gpt-4o`, `ollama:qwen3:8b` or `http://host/v1#llama3.2:3b`. The key of
+        a fine-tuned model, `ft:gpt-4o-mini:org::id`, gets the profile of its base model. The sizes
+        of a local model are used for local servers and bare names only, because other servers may
+        be set up differently.
 
         Raises:
-            UnknownModel: the key may hold a secret, and keys are shown and kept.
+            UnknownModel: the key may contain a secret, and keys are shown and stored.
         """
         key = model.strip().lower()
         if (clean := without_credentials(model)) != model:
@@ -264,7 +266,9 @@ class ModelBook:
         return sizing
 
     def parameters_of(self, model: str) -> Parameters:
-        """Return a model's size, from its entry or name; else 70 billion at a provider, else 7."""
+        """Return a model's number of parameters, from its entry or name. If it is unknown, 70
+        billion is assumed for a provider's model, and 7 billion for others.
+        """
         profile = self.profile_of(model)
         if profile and (known := billions_in(profile.parameters)) is not None:
             return Parameters(known, "profile")
@@ -312,8 +316,8 @@ class ModelBook:
         """Return a book in which the user's own entries override this book's fields.
 
         An entry with the `id` of a listed model changes that model. An entry whose name matches a
-        family starts from the family's facts. Any other entry is new. It has the template's sizes
-        unless it names others. Unknown fields are skipped and counted. Errors name `source`.
+        family starts from the family's facts. Any other entry is a new model, with the template's
+        sizes unless it gives its own. Unknown fields are skipped and counted. Errors name `source`.
 
         Raises:
             InvalidConfig: an entry is wrong. The text names the entry, the field and the source.
@@ -339,7 +343,7 @@ class ModelBook:
         if before is None and not own.keys() & {"max_context_window", "context_profiles"}:
             before = self.template
         known = before.model_dump(exclude_unset=True) if before else {}
-        if _pieces(name) not in self._named:  # what another one is called, this one is not
+        if _pieces(name) not in self._named:  # a new model does not take over another one's names
             known = {k: v for k, v in known.items() if k not in ("name", "pattern", "aliases")}
         if "tool_support" in own:
             own.setdefault("tool_support_source", "user_confirmed")
@@ -349,9 +353,8 @@ class ModelBook:
             raise _wrong_entry(name, error, source) from None
 
     def _listed(self, name: str) -> Profile | None:
-        """Return the listed model with this name or alias.
-
-        A longer name matches by its part up to the size, as `llama3.2:3b-instruct-q4_K_M`.
+        """Return the listed model with this name or alias. Of a longer name, such as
+        `llama3.2:3b-instruct-q4_K_M`, the part up to the size must match.
         """
         pieces = _pieces(name.removesuffix(":latest"))
         found = self._named.get(pieces) or self._aliases.get(pieces)
@@ -403,7 +406,7 @@ def profile_of(model: str) -> Profile | None:
 # --- names ----------------------------------------------------------------------------------------
 
 _LOCAL = regex(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
-"""The start of a local model's key. The caller sets the window of such a model."""
+"""The start of a local model's key. The user sets the window of such a model."""
 _REMOTE = regex(r"/|^ft:")
 _OTHER_VENDORS = ("google", "gemini", "mistral", "deepseek", "xai", "cohere", "azure", "bedrock")
 _SERVE_LARGE = frozenset((*(p.name for p in PROVIDERS.values() if p.serves_large), *_OTHER_VENDORS))
@@ -429,7 +432,7 @@ def _after_address(key: str) -> str:
 
 
 def _bare_names(key: str) -> list[str]:
-    """Return the possible names in a key, without vendors; a fine-tuned model gives its base."""
+    """Return the possible model names in a key, without vendors; of a fine-tuned model its base."""
     pieces = _after_address(key).lower().rsplit("/", 1)[-1].split(":")
     if "ft" in pieces[:-1]:
         base = pieces.index("ft") + 1
@@ -454,9 +457,9 @@ def _name_of(row: object, number: int, source: str) -> str:
 def _known_fields(
     name: str, row: Mapping[Any, Any], unknown: Counter[str], source: str
 ) -> dict[str, Any]:
-    """Return an entry's known fields under the profile's names. Count the unknown fields.
+    """Return an entry's known fields, under the profile's names. Count the unknown fields.
 
-    A `reasoning_buffer` that is a word, such as `Variable`, means that the model reasons.
+    If `reasoning_buffer` is a word, such as `Variable`, the model reasons.
     """
     own = _fields_of(Profile, row, unknown, f"models[{name}]", source)
     if "context_window" in row:

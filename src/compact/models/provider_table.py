@@ -1,8 +1,8 @@
-"""Providers: one record for each, which names the provider's adapter.
+"""Providers: one record for each, which names its adapter.
 
-To add a provider, add one record here and one file in `providers`. An extra in `pyproject.toml`
-names the client's package. If the provider has its own wire format, add a file in
-`messages.formats` and list it in `messages.formats.known` and `messages.formats.wire_safe`.
+To add a provider, add a record here and a file in `providers`. An extra in `pyproject.toml` names
+the client's package. If the provider has its own wire format, add a file in `messages.formats`, and
+list it in `messages.formats.known` and `messages.formats.wire_safe`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """Describes a service or program that serves models."""
+    """A service or program that serves models."""
 
     name: str
-    """The provider's name, which is the part of a key before the colon."""
+    """The provider's name: the part of a key before the colon."""
     adapter: str
-    """Module and class of the chat model, relative to `compact.models.providers`."""
+    """Module and class of the adapter, relative to `compact.models.providers`."""
     example: str
     """A model's name, used as an example in the error text about keys."""
     format: str = "chat_completions"
     """The wire format of the provider's prompts. It decides how tokens are counted."""
     spoken: str | None = None
-    """The part before the `+` in a server's address; None if no server can be named."""
+    """The prefix before the `+` in a server's address; None if a key cannot name a server."""
     makes: str | None = None
-    """A pattern for models that need no provider's name if a profile lists them."""
+    """A pattern of model names that need no provider in the key, if a profile lists them."""
     key: str = ""
     """The environment variable that holds the API key."""
     address: str = ""

@@ -1,4 +1,4 @@
-"""Finds credentials by their look: a vendor's prefix, or a written form.
+"""Finds credentials by their look: a vendor's prefix, or a typical form.
 
 `SHAPES` is the table: vendors' prefixes, private keys, tokens with parts, and credentials in URLs,
 headers and commands.
@@ -57,13 +57,12 @@ class SecretFinder(NamedTuple):
 
 
 _LINE = r"(?<=\\[nrt])|(?<=%[0-9A-F]{2})"
-"""After a line end or tab as JSON writes it (the JSON of a call may hold another text), or after a
-percent code of an address."""
+"""Right after an escaped line end or tab, as in JSON, or after a percent code in an address."""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
 STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt]|%[0-9A-F]{2})"
 """`_START` for RE2, which has no lookbehind. Hints of rare secrets begin with it."""
 _ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
-"""What surrounds a secret whose pattern also matches inside long base64, by chance."""
+"""Bounds of a secret whose pattern would also match inside long base64, by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +76,13 @@ class Shape:
     """The secret is its first group, or the whole match."""
     check: Check = anything
     lead: int = 0
-    """How many characters before the hint belong to the match."""
+    """How many characters before the hint the match begins."""
     behind: tuple[str, ...] = ()
-    """Commands that take the secret as an option. One must come before it, then only arguments."""
+    """Commands with the secret as an option. Between command and secret are only arguments."""
 
     def finder(self, hint: str) -> SecretFinder:
-        """Build the finder for one hint. If the secret stands alone, the hint must begin a run of
-        at least 16 letters, digits, `_` and `-`.
+        """Build the finder for one hint. A secret that may not be part of a longer word needs at
+        least 16 letters, digits, `_` and `-`, its hint included.
         """
         occurs = re.escape(hint)
         is_alone = self.pattern.pattern.startswith((_START, _ALONE)) and not self.lead
@@ -404,7 +403,7 @@ SHAPES: tuple[Shape, ...] = (
 )
 """If two shapes begin alike, the first one gives the kind. So special shapes come first."""
 _DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}"
-"""A token of Discord. Only its length and the first letter of the id inside it are known."""
+"""A token of Discord. It has no prefix, only fixed lengths and first letters."""
 _DISCORD_ALONE = re.compile(rf"{_START}{_DISCORD}(?![\w-])")
 
 
@@ -437,7 +436,7 @@ _PUBLIC_LINE = re.compile(
 
 
 def _blocks(text: str, begin: str, heads: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield blocks of base64, also incomplete ones. The first line alone is no block."""
+    """Yield blocks of base64, even incomplete ones. A heading without such lines is not a block."""
     start = text.find(begin)
     while start >= 0:
         end = start + len(begin)
@@ -464,7 +463,7 @@ def _private_keys(text: str, begin: str) -> Iterator[Place]:
 
 
 def public_blocks(text: str) -> list[tuple[int, int]]:
-    """Return the places of certificates and public keys: they are generated, but no secrets."""
+    """Return the places of certificates and public keys. They look generated but are not secret."""
     blocks = [
         x for begin in ("-----BEGIN", "---- BEGIN") for x in _blocks(text, begin, _PUBLIC_HEAD)
     ]
@@ -482,7 +481,7 @@ _WHOSE = re.compile(r"(?i:sess|sid|auth|token|login)\w{0,16}\Z")
 
 
 def _cookies(text: str) -> Iterator[Place]:
-    """Yield the generated values of cookies. With such a value one can act as its owner."""
+    """Yield the generated values of cookies. Whoever has such a value can act as its owner."""
     for line in _COOKIES.finditer(text):
         for found in _COOKIE.finditer(text, line.start(), line.end()):
             value = found[1].replace("%", "")

@@ -1,6 +1,5 @@
 """Finds disguised secrets: with spaces or marks between their letters, in other case, backwards, or
-as base64 or hexadecimal digits. A model that was given a secret can disguise it like this, and a
-reader can undo that.
+as base64 or hexadecimal digits. A model can disguise a secret like this, and a reader can undo it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from compact.secrets.credentials import Place
 from compact.secrets.redaction import Known, find_secrets
 
 SHORTEST = 8
-"""Fewest letters and digits of a secret that is searched for with other marks in between."""
+"""Fewest letters and digits of a secret that is also searched for with marks in between."""
 _CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 

@@ -1,4 +1,4 @@
-"""Finds secrets that are alone on a line, below a line with nothing but their name: in a form, a
+"""Finds secrets that are alone on a line, below a line that holds only their name: in a form, a
 note or a page.
 """
 
@@ -50,7 +50,7 @@ _ENDS = (
     r"(?: is)?(?: \([^()\n]{1,40}\))?[ \t*_]{0,8}[:：]?[ \t*_]{0,8}\r?\n"
     r"(?:\([^()\n]{1,80}\)\r?\n|[-=_—–]{3,80}\r?\n)?"
 )
-"""What separates the name and the value's line: a remark in brackets, a colon, an underline."""
+"""What may be between name and value's line: a remark in brackets, a colon, an underline."""
 _LABEL = rf"[^\w\n]{{0,12}}{_NUMBER}[^\w\n]{{0,12}}(?:[\w'’-]{{1,16}} ){{0,3}}(?i:%s)" + _ENDS
 _VALUE = regex(
     rf"(?:[ \t>|]{{0,8}}\r?\n){{0,2}}[ \t>|]{{0,12}}{_NUMBER}[ \t]{{0,12}}(?:[-*•] )?[\"'`*]{{0,3}}"

@@ -1,5 +1,5 @@
-"""Finds secrets by their value first. A generated value needs a telling name right before it, on
-the line above, or in a comment after it. A made-up password is found anywhere.
+"""Finds secrets by their value first. A generated value also needs a telling name: right before it,
+on the line above, or in a comment after it. A made-up password needs none.
 
 Names are read word by word, so `X-Api-Key`, `awsSecretAccessKey` and `hec_token` need no patterns.
 The name's weight and the value's weight are added. The words are listed in `secret_words.json` in
@@ -101,7 +101,6 @@ def _told(before: str) -> Sign:
 
 
 def _look(value: str) -> Sign:
-    """Weigh a value's look."""
     if value.startswith("0x") and "," in value:
         return Sign.STRONG
     if is_id(value):
@@ -139,8 +138,8 @@ def _is_told_above(text: str, line: int) -> bool:
 
 
 def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the place inside the quotes around a piece. Without quotes, or with a space inside
-    them, return the piece itself.
+    """Return the place inside the quotes around a piece. If there are no quotes, or a space inside
+    them, return the place of the piece.
     """
     left = max(text.rfind(quote, max(0, start - REACH), start) for quote in _QUOTES)
     close = -1
@@ -153,7 +152,7 @@ def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the places of values in a piece: after a name, or as parts of an address."""
+    """Yield the places of possible values in a piece: after a name, or as parts of an address."""
     start, end = _quoted(text, start, end)
     end = start + len(text[start:end].rstrip(".,:?*"))
     value = text[start:end]

@@ -42,7 +42,7 @@ _RARE = "|".join(
         *(name for name in words_of("password") if not re.fullmatch(_COMMON_NAMES, name)),
     )
 )
-"""Names that few texts hold. They may be inflected."""
+"""Names that are rare in texts. They may have endings."""
 _COPULAS = f"(?:{'|'.join(words_of('copula'))})(?: (?:now|still|currently|jetzt))?"
 _ARROW = "(?:[-=~]{1,2}>?|[–—…→⇒➔➜]|\\.{3,40})"
 _KINDS_OF_ONE = (
@@ -54,7 +54,7 @@ _OF_WHAT = (
     rf"(?P<of> {TO}(?: [\w.'@%/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
     rf"(?=[ ]?[:=：]| {_COPULAS} | to | {_ARROW} ))?"
 )
-"""What the password is for, before the assignment."""
+"""What the password is for, between name and assignment."""
 _OPENS = r"(?=[bflnru@]?\\{0,3}[\"'`])"
 _SPACE = r"[ \t\u00a0\u202f]"
 _GAP = r"\s{0,24}(?:\d{1,6}(?:→|\t|[:|])[ \t]{0,16})?\\{0,3}[\"']?"
@@ -85,7 +85,7 @@ _ASSIGNS = (
     r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
 )
 _BEFORE, _BEHIND = 64, 512
-"""How many characters before a name may belong to it, and how many after it may be assigned."""
+"""How many characters before a name are read, and from its start up to the assignment's end."""
 _NAME = re.compile(f"(?P<name>{_COMMON_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(rf"(?P<name>{_RARE})[^\W\d_]{{0,3}}(?: -string)?{_OF_WHAT}{_ASSIGNS}")
 """The end of a telling name, and the assignment. Both are matched in lower case."""
@@ -139,7 +139,7 @@ _PHRASE = re.compile(
     r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){2,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
 )
-"""Words in quotes; or up to the line's end, if none is `the` or has less than three letters."""
+"""Words in quotes, or up to the line's end: each of three letters or more, and none is `the`."""
 _BETWEEN_WORDS = re.compile("[ -]")
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
@@ -159,7 +159,7 @@ def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]
 
 
 def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[Place]:
-    """Yield the value after a name, if both show a secret. `lower` begins at `base`."""
+    """Yield the value after a name, if both show that it is a secret. `lower` begins at `base`."""
     name, start, end = found["name"], base + found.start("name"), base + found.end()
     is_option = found.re is _FLAG
     assign = "=" if is_option else lower[max(found.end("of"), found.end("name")) : found.end()]

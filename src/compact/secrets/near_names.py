@@ -1,7 +1,7 @@
 """Finds secrets near a telling word, without an assignment: "the password of the printer was
 changed to …", a name and a password side by side, a value on the next line.
 
-The further a value is from the word, the more it must look like a secret by itself. The words are
+The farther a value is from the word, the more it must look like a secret by itself. The words are
 listed by kind, in many languages, in `secret_words.json` in this folder.
 """
 
@@ -57,7 +57,7 @@ _SAID_BEFORE = re.compile(
     rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
     re.IGNORECASE,
 )
-"""A value that begins a line, or is used "as" something, and what separates it from the word."""
+"""A value before its word: at the start of a line, or before `as`; and the separator."""
 _SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
@@ -136,7 +136,7 @@ def _below(text: str, start: int, check: Check) -> Span | None:
 
 
 def _above(text: str, start: int) -> str:
-    """Return the word's line. An underlined line gets a colon at its end, like a question."""
+    """Return the word's line, with a colon if it is underlined: both mark a heading."""
     above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
     return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
 
@@ -146,7 +146,7 @@ def _is_made(value: str) -> bool:
 
 
 def _said_before(text: str, start: int, end: int) -> Span | None:
-    """Return a secret that stands before its name, as in "… is the password"."""
+    """Return a secret that comes before its name, as in "… is the password"."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     match = _SAID_BEFORE.search(text[line:start])
     if not match or (line and text[line - 1] != "\n"):
@@ -174,7 +174,7 @@ def _numbers(text: str, start: int) -> Iterator[Span]:
 
 
 def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the codes after their name. Words between two codes end them."""
+    """Yield the codes after their name. Words after a code end the search."""
     end = start
     for match in _CODE.finditer(text, start, min(len(text), start + _CODES)):
         if _WORDS_BETWEEN.search(text, end, match.start()) and end > start:

@@ -14,8 +14,8 @@ import re2
 
 
 class Occurring:
-    """Holds patterns in RE2's syntax, numbered by their places in a list. Patterns that few texts
-    hold begin with `rare`: one small automaton shows that none of them occurs.
+    """Holds patterns in RE2's syntax, numbered by their index. Patterns that match few texts begin
+    with `rare`. One small automaton tells whether any of these occurs.
     """
 
     def __init__(self, patterns: Sequence[str], *, rare: str = "") -> None:
@@ -38,7 +38,7 @@ class Occurring:
 
 class Spots:
     """Finds the places of an RE2 pattern in texts, ignoring case. `before` is a pattern that must
-    follow the match. It may overlap with the next match.
+    come right after the match. The next match may overlap it.
     """
 
     def __init__(self, pattern: str, before: str = "") -> None:
@@ -68,7 +68,7 @@ class Spots:
 
 
 def encoded(text: str) -> bytes:
-    """Encode a text as UTF-8, with as many characters. RE2 has no lower case of `İ`: use `I`."""
+    """Encode a text as UTF-8, with equally many characters. RE2 has no lower case of `İ`."""
     return text.replace("\u0130", "I").encode(errors="replace")
 
 

@@ -24,11 +24,11 @@ _ISSUED = re.compile(
     r"|(?:60\d\d|8[12]\d\d|50[6-9]\d|5[678]\d\d|6277|636[23])\d{12}"
     r"|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15}"
 )
-"""Visa; Mastercard, and Mir, which lies below its newer range; American Express; Diners Club;
-Discover and JCB; UnionPay; RuPay and Elo; Maestro."""
+"""Visa; Mastercard, with Mir below its newer range; American Express; Diners Club; Discover and
+JCB; UnionPay; RuPay and Elo; Maestro."""
 _BARCODE = 13
-"""How many digits a barcode has. The oldest cards have as many; the barcode's check digit tells
-them apart."""
+"""How many digits a barcode has. The oldest card numbers have as many. A number with a barcode's
+check digit is not a card."""
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,5}[^\W\d]{2,24}(?![\w@-])")
 _PHONE = re.compile(
     r"(?<![\w.,:/+=-])(?!\d{2,3}([/-])\d\d\1\d{4}\b)(?:"
@@ -62,8 +62,8 @@ _PHONE_DIGITS = range(8, 16)
 
 
 def _weighed(digits: str, weights: tuple[int, ...]) -> int:
-    """Sum the digits times their weights, from the right. With the weights (1, 2), the digits of a
-    product are added (Luhn).
+    """Sum the digits times their weights, from the right. With the weights (1, 2), a product of two
+    digits counts as their sum (Luhn).
     """
     products = (int(x) * weights[place % len(weights)] for place, x in enumerate(reversed(digits)))
     return sum(x - 9 if weights == (1, 2) and x > 9 else x for x in products)

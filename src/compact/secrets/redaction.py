@@ -27,7 +27,7 @@ _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
 """Shortest and longest known secret, in characters. A shorter one may be a word. A longer one is
 found by its look."""
 _MOST_LENGTHS = 8
-"""At most this many different lengths for known secrets that begin alike."""
+"""Known secrets that begin alike may have at most this many lengths."""
 _FEW_KNOWN = 64
 """Up to this many beginnings of known secrets are searched for one by one. Such a search is some
 hundred times as fast as looking at each word."""
@@ -72,8 +72,8 @@ class Known(dict[str, str]):
             lengths.sort(reverse=True)
 
     def starts(self, text: str) -> Iterable[int]:
-        """Return ascending places where a known secret may begin. With many known secrets, these
-        are the beginnings of all words.
+        """Return the places where a known secret may begin, ascending. With many known secrets,
+        these are the beginnings of all words.
         """
         if len(self._lengths) > _FEW_KNOWN:
             return (found.start() for found in _WORD_START.finditer(text))
@@ -104,8 +104,8 @@ def _occurrences(text: str, part: str) -> Iterator[int]:
 def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
     """Replace each secret with `<REDACTED:kind>`. Redacting again changes nothing.
 
-    `known` are secrets from other texts (`secrets_of`) with their kinds. They are redacted where
-    they are no part of a longer word, even without a telling name. A `Known` may have a finder too.
+    `known` are secrets from other texts (`secrets_of`) with their kinds. They are redacted even
+    without a telling name, but not inside a longer word. A `Known` may have a finder too.
     """
     kinds: list[str] = []
     for _ in range(8):  # again after each find, which changes the text around it
@@ -137,7 +137,7 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
-    """Return the finders in two groups, one scan each. A single automaton exceeds RE2's memory."""
+    """Return the finders in two groups, one scan each. One for all would exceed RE2's memory."""
     from compact.secrets import (
         credentials,
         labelled_lines,
@@ -198,8 +198,8 @@ _UNSEEN_MARKS = ("\x1b[", "\\u001b[", "\\x1b[", "\\033[", *"\u00ad\u200b\u200c\u
 
 
 def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
-    """Return the places of all secrets, in order. Overlapping places are joined. Invisible
-    characters hide no secret.
+    """Return the places of all secrets, in order. Overlapping places are joined. Secrets with
+    invisible characters in them are found too.
     """
     if not _has_unseen(text):
         return _find(text, known)

@@ -14,10 +14,10 @@ _RANDOM_CHARACTERS = 8
 """Fewest different characters of a generated value, and fewest characters of a scrambled one."""
 _LEAST_CHANGES, _CHANGES = 4, 0.18
 """How often a generated value must change between small letters, capitals and digits: in total, and
-per character. Lower numbers mistake names in code for keys, higher ones miss keys."""
+per character. Lower numbers take names in code for keys, higher ones miss keys."""
 _UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
-"""Fewest changes per character in a value without small letters, in a value of letters alone or a
-possible name in code, and in a possible path."""
+"""Fewest changes per character: in a value without small letters, in a value of letters only or one
+that may be a name in code, and in a possible path."""
 _KEY_LENGTH, _SHORT_KEY = 16, 8
 """Fewest characters of a generated key, and of a token or a spoken password."""
 _PLACEHOLDER = re.compile(
@@ -30,7 +30,7 @@ _PLACEHOLDER_WORDS = (
     *("fake", "mock", "sample", "your", "undefined", "environ", "getenv", "process.env"),
     *("secrets.", "vault:"),
 )
-"""Texts inside placeholders, or inside references to the place a secret comes from."""
+"""Texts that occur in placeholders, or in references to where a secret comes from."""
 _MAY_ASK = ("{", "todo", "change", "replace", "insert")
 """Each match of `_ASKS` holds one of these texts. Searching for them first is faster."""
 _ASKS = re.compile(
@@ -86,7 +86,7 @@ _FOLLOWS = {
 }
 """Letter → the letters that usually follow it: in 97% of the pairs in words, in 40% at random."""
 _UNUSUAL, _FEW_LETTERS = 3, 10
-"""How many unusual pairs show that a value is no word; a value shorter than this needs one more."""
+"""How many unusual pairs show that a value is not a word; one more below this many letters."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _JOINED = re.compile(
     r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"
@@ -113,8 +113,8 @@ _JOINTS = re.compile(r"[-_.+&]")
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
 _LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
-"""A value with at least this length and this many different characters, symbols and digits is
-jumbled, even if its kinds of characters seldom change."""
+"""A value with at least this many characters, different characters, symbols and digits counts as
+jumbled, even if the kinds of characters seldom change."""
 _SYMBOL = re.compile(r"[^\w\s.:/-]")
 _RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
 _CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
@@ -132,7 +132,7 @@ _NO_PASSWORD = re.compile(
     r"^[^\w*!~]|^~/|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d{1,3}\.|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
     r"|\$\w\$|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])|^[A-Za-z]\w*[*+%]\d{1,3}$|\w\.\w+\+"
 )
-"""Shows that a value is no password: a reference, address, version, share, path or date."""
+"""Shows that a value is not a password but a reference, address, version, share, path or date."""
 Check = Callable[[str], bool]
 
 
@@ -175,7 +175,7 @@ def _changes(value: str) -> int:
 
 
 def is_scrambled(value: str) -> bool:
-    """Whether the letters follow each other as they do not in words and names in code."""
+    """Whether the letters follow each other in ways that are unusual in words and names in code."""
     if len(value) < _RANDOM_CHARACTERS or not (value.isascii() and value.isalnum()):
         return False
     pairs = [(a.lower(), b.lower()) for a, b in pairwise(value) if a.isupper() or b.islower()]
@@ -184,7 +184,7 @@ def is_scrambled(value: str) -> bool:
 
 
 def is_wordlike(value: str) -> bool:
-    """Whether the value is a word or a name in code made of words. So are weak passwords."""
+    """Whether the value is a word, or a name in code made of words. Weak passwords are too."""
     is_word = value.isalpha() and (value[1:].islower() or value.isupper())
     is_name = not _DIGIT.search(value) and _REFERENCE.fullmatch(value) is not None
     return (is_word or is_name) and not is_scrambled(value)
@@ -220,7 +220,7 @@ def is_generated(value: str) -> bool:
 
 
 def is_issued(value: str) -> bool:
-    """Whether a value with a vendor's prefix was generated, and is no word or counter."""
+    """Whether a value with a vendor's prefix was generated, unlike a word or a counter."""
     if len(set(value)) < _RANDOM_CHARACTERS or _COUNTED.search(value) or not is_filled(value):
         return False
     share = _CHANGES if _SMALL.search(value) else _UPPER_CHANGES
@@ -256,7 +256,7 @@ def _has_code_word(value: str) -> bool:
 
 
 def is_tangled(value: str) -> bool:
-    """Whether small letters and capitals are mixed as they are not in a name in code."""
+    """Whether small letters and capitals are mixed in a way that is unusual in names in code."""
     humps = _HUMPS.findall(value)
     if not (8 <= len(value) == sum(map(len, humps))) or len(humps) < 4:
         return False
@@ -264,8 +264,8 @@ def is_tangled(value: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Whether a quoted value after an explicit name is a secret. Placeholders, places, a form's
-    rules and plain words are not.
+    """Whether a quoted value after an explicit name is a secret. Placeholders, URLs, paths, a
+    form's rules and plain words are not.
     """
     if value.isdigit():
         return len(value) >= 6 and not _COUNTED.search(value) and is_filled(value)
@@ -318,13 +318,13 @@ def is_secret(value: str) -> bool:
 
 
 def is_token(value: str) -> bool:
-    """Like `is_secret`, but not for short values: in lists and texts they may be ids of tokens."""
+    """Like `is_secret`, but false for short values, which may be ids of tokens."""
     return len(value) >= _SHORT_KEY and is_secret(value)
 
 
 def is_set_password(value: str) -> bool:
-    """Like `is_bare_password`, for the value of a shell variable. Ordinary words count as a
-    password here, words of code do not.
+    """Like `is_bare_password`, for the value of a shell variable. Ordinary words count as passwords
+    here, but words of code do not.
     """
     if is_bare_password(value):
         return True
@@ -349,8 +349,8 @@ def is_spaced_password(value: str, *, is_set: bool) -> bool:
 
 
 def is_strong_password(value: str, *, is_glued: bool, is_word: bool) -> bool:
-    """Whether the value after a weak name can only be a password, and not a name with a number. A
-    weak name, such as `pass`, may be the end of another name or word.
+    """Whether the value after a weak name can only be a password. A weak name, such as `pass`, may
+    be the end of another name or word.
     """
     is_joined = _JOINED.fullmatch(value) is not None
     is_name = _is_name(value) and not (is_joined or is_tangled(value))

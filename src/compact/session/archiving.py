@@ -1,12 +1,12 @@
 """Archives copies, without secrets, of what a compression takes out of prompts.
 
-The copies are the history before the compression, the summaries, and the events. They are kept
+The copies are the history before the compression, the summaries and the events. They are kept
 outside the session's store.
 
-A thread writes the copies, so that no call of a model waits for a disk or a server. If a copy
-fails, the event `compact.error` says so, and the copy is not tried again. The session goes on: its
-own store has everything. When the program ends, it waits until the copies are written, even if the
-session was not closed.
+A thread writes them, so that no call of a model waits for a disk or a server. If a copy fails, the
+event `compact.error` says so, and the copy is not tried again. The session continues: its own store
+has everything. At its end the program waits until the copies are written, even if the session was
+not closed.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.telemetry.event_privacy import redacted
 
 PAGE = 256
-"""How many messages are read from the store at once."""
+"""How many messages to read from the store at once."""
 LONGEST_CLOSE = 30.0
-"""At most how many seconds closing waits for the remaining copies."""
+"""How long closing waits for the remaining copies, in seconds."""
 KEPT = (SummaryCreated, SummaryReplaced, PrunedMessages, Committed, ErrorRaised)
 """The kinds of events that are archived: those of a compression."""
 STAGE = "archive"
-"""The stage that errors of archiving name."""
+"""The name of the stage in errors of archiving."""
 SOURCE = "checkpoint"
 """The source of messages whose text is a summary."""
 
@@ -73,7 +73,7 @@ class Archive:
         self._thread: Thread | None = None
 
     def emit(self, event: Event) -> None:
-        """Pass the event to the listener, and archive the event if a compression caused it."""
+        """Pass the event to the listener, and archive it if it is about a compression."""
         self._tell(event)
         if isinstance(event, KEPT):
             self._later(lambda: self._save("event", lambda: self._event(event)))
@@ -81,8 +81,8 @@ class Archive:
             self._later(lambda: self._compression(event))
 
     def close(self, until: float | None = None) -> None:
-        """Wait until all copies are written: at most until `until` (by the monotonic clock), else
-        for `LONGEST_CLOSE` seconds. An event reports how many copies are left.
+        """Wait until all copies are written, at most until `until` (monotonic clock) or for
+        `LONGEST_CLOSE` seconds. An event reports how many copies are left.
         """
         if self._lock.is_inherited:
             return
@@ -160,9 +160,7 @@ class Archive:
 
 
 def said_by(projection: Projection) -> str:
-    """Return the texts that replace messages in a prompt: the checkpoints and the record of a
-    projection, in order.
-    """
+    """Return the texts that replace messages in a prompt: checkpoints and record, in order."""
     texts = {checkpoint.id: checkpoint.summary for checkpoint in projection.checkpoints}
     words: list[str] = []
     for piece in projection.pieces:
@@ -178,15 +176,13 @@ def said_by(projection: Projection) -> str:
 def _writing() -> WeakSet[Archive]:
     """Return the archives that may still have copies to write. The first call registers an exit
     handler that waits for them. It runs before the exporters' handlers, which were registered
-    earlier, so that exporters still receive its events.
+    earlier, so exporters still get its events.
     """
     archives: WeakSet[Archive] = WeakSet()
 
     @atexit.register
     def finish() -> None:
-        """Wait before the interpreter ends. If it ended a thread in a search, the process would
-        abort.
-        """
+        """Wait before the interpreter ends: a thread that is ended in native code can abort."""
         until = time.monotonic() + LONGEST_CLOSE
         for archive in list(archives):
             archive.close(until)

@@ -1,4 +1,4 @@
-"""Compress in one call, with no set-up and no key. `one_call` loads this module."""
+"""Compression in one call, without set-up or key. `one_call` loads this module."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from compact.session.prompt_overhead import checked_size, parts_beside
 from compact.session.running import TimeoutSummarizer, delivered_on_loop, off_loop
 
 SHORTEST_KEY = 16
-"""Bytes of a key, at least: 128 bits are too many to guess. Whoever knows the key can write text
+"""The shortest key, in bytes: 128 bits are too many to guess. Whoever knows the key can write text
 that is taken for compact's own."""
 MOST_FOR_WORDS = 8_192
-"""Largest ceiling in which a person's newest messages take their share first (FR-8). A larger one
-has room for them anyway."""
+"""In limits up to this one, the user's newest messages take their share first (FR-8). A larger
+limit has room for them anyway."""
 SHRINKS = 3
-"""How often a result that is too large as it is sent is made again, smaller."""
+"""How often to compress again, to fewer tokens, if the result is too large as it is sent."""
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
 class Task:
-    """One call, with its options resolved."""
+    """One call with its options, checked and completed."""
 
     def __init__(self, given: Sequence[Given], max_tokens: int, options: Options) -> None:
         self._given = messages_given(given)
@@ -92,7 +92,7 @@ class Task:
         self.waits = self._policy.summarizes and chosen.waits
 
     async def work(self) -> Plan:
-        """The plan. In an event loop it is made off the loop."""
+        """Make the plan. In an event loop, this computes in a thread."""
         return await off_loop(self._planned())
 
     async def _planned(self) -> Plan:
@@ -122,8 +122,8 @@ class Task:
         )
 
     def _joining_adds(self, context: ActiveContext) -> int:
-        """Tokens that texts take more when they are joined into one message. Some tokenizers count
-        so.
+        """Return how many more tokens the texts have when they are joined into one message. With
+        some tokenizers a joined text has more.
         """
         more = 0
         for message in context.sent if context.seams else ():
@@ -134,13 +134,13 @@ class Task:
         return more
 
     def run(self, *, instead: str) -> Plan:
-        """The plan, for a blocking caller. `instead` is the async form to name in an error."""
+        """Make the plan, for a blocking caller. `instead` is the async form that an error names."""
         return running.run(self.work(), waits=self.waits, instead=instead)
 
     def render(self, done: Plan) -> list[Any]:
-        """The plan's messages, in the form of the given ones."""
+        """Return the plan's messages in the form of the given ones."""
         if done.unchanged and len(self._history) > len(self._given):
-            return list(self._given)  # what was joined stays so
+            return list(self._given)  # messages that a client joined are returned joined
         messages = done.context.sent
         return messages if self._typed else all_carried(self._wire.render(messages))
 
@@ -164,8 +164,8 @@ def _own_text(key: bytes | None) -> OwnText:
 
 
 def _pins_of(given: Iterable[int] | None, pieces: Sequence[int]) -> list[int]:
-    """The positions to pin. `pieces` says into how many messages each given message was split. The
-    last of them has its words.
+    """Return the positions to pin. `pieces` says into how many messages each given message was
+    split. The last of them has its words.
     """
     if given is None:
         return []

@@ -1,7 +1,7 @@
 """`ContextManager`: a session that never overflows.
 
 Add messages one by one: the history keeps them unchanged. Ask for prompts: each fits the model's
-window. With a store, the session is kept on disk. It can be reopened after any exit or crash, and
+window. With a store the session is kept on disk. It can be reopened after any exit or crash, and
 several processes can use it at once.
 """
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Place = tuple[str, int]
-"""A branch's id, and how many messages the branch has."""
+"""A branch's id, and its number of messages."""
 
 
 class ContextManager:
@@ -62,14 +62,14 @@ class ContextManager:
 
     `model` is a model object or a model's key. The model sets the window and the tokenizer.
     `window` is a size in tokens and overrides the model's window. Without either, the window is
-    8,192 tokens. If compact does not know the model, it asks the model's server for the window,
-    but not within a running event loop. If the server does not say, pass `window`. For such a
-    model, tokens are estimated (`tokenizer="chars"`) unless you pass a tokenizer too. A prompt is
-    compressed when it passes the policy's trigger. The model writes the summaries if it can be
-    called and is good enough (docs/guides/summaries.md). With `summarizer="extractive"`, code does.
+    8,192 tokens. If compact does not know the model, it asks the model's server for the window, but
+    not inside a running event loop. If the server does not say, pass `window`. For such a model
+    tokens are estimated (`tokenizer="chars"`) unless you pass a tokenizer too.
 
-    `store` is a file's name, an open store, or None to keep the session in memory only. When
-    `add_message` returns, the message is stored.
+    A prompt is compressed when it passes the policy's trigger. The model writes the summaries if it
+    can be called and is good enough (docs/guides/summaries.md). With `summarizer="extractive"`,
+    code writes them. `store` is a file's name, an open store, or None to keep the session only in
+    memory. When `add_message` returns, the message is stored.
     """
 
     @taking(SessionOptions)
@@ -87,13 +87,13 @@ class ContextManager:
         self._session = OpenSession(model, window, store, options)
 
     def close(self) -> None:
-        """Close the session, and its store if the session opened the store itself. Messages need
-        no saving: each one was stored when it was added.
+        """Close the session, and its store if the session opened the store itself. Nothing has to
+        be saved: each message was stored when it was added.
         """
         self._session.close()
 
     async def aclose(self) -> None:
-        """`close` for async callers: connections of models are closed on their own loop."""
+        """`close` for async callers. Connections of models are closed on their own loop."""
         await threaded(self.close)
 
     async def __aenter__(self) -> ContextManager:
@@ -112,7 +112,7 @@ class ContextManager:
 
     @property
     def id(self) -> str:
-        """The session's id. Every event of the session carries the id."""
+        """The session's id. Each of its events carries this id."""
         return self._session.state.id
 
     @property
@@ -163,25 +163,25 @@ class ContextManager:
 
     @property
     def last_plan(self) -> Plan | None:
-        """What the last compression did and why. None before the first compression."""
+        """What the last compression did and why; None before the first one."""
         plan = self._session.view.plan
         return plan.owned() if plan is not None else None
 
     @property
     def reliability(self) -> Reliability | None:
         """How far a model of this size can be trusted with the compressed context, and what that
-        means. None if the model is not known.
+        means. None if the model is unknown.
         """
         return self._session.state.trust(self._session.view.projection)
 
     @property
     def summarizes_by_model(self) -> bool:
-        """True if a model or your own summarizer writes the summaries, False if code does."""
+        """Whether a model or your own summarizer writes the summaries, and not code."""
         state = self._session.state
         return state.policy.summarizes and not isinstance(state.summarizer, ExtractiveSummarizer)
 
     def estimate_tokens(self, text: str) -> int:
-        """Return how many tokens the text has by the session's tokenizer."""
+        """Return how many tokens the text has, by the session's tokenizer."""
         return self._session.state.counter.text(text)
 
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
@@ -193,11 +193,12 @@ class ContextManager:
         """Append a message to the history, store it, and return it with its id and time. Nothing is
         compressed. Pass a `Message`, a provider's dictionary, an object of a provider's client such
         as `response.choices[0].message`, or the message's fields as keywords, including marks such
-        as `pinned=True`. Pass fields that only a provider knows inside a dictionary.
+        as `pinned=True`. Fields that only a provider knows must be inside a dictionary.
 
         A program that reopens a session may add its system prompt again: the same prompt is not
-        stored twice. If the prompt differs, the model is shown the new one from now on, and the
-        store keeps the first. Marks such as `metadata={"pinned": True}` never go to a provider.
+        stored twice. If the prompt differs, the model is shown the new one from then on, and the
+        store keeps the first. Marks such as `metadata={"pinned": True}` are never sent to a
+        provider.
 
         Raises:
             InvalidMessage: the message is malformed; the error names the field.
@@ -208,8 +209,8 @@ class ContextManager:
         return self._added([fields_given(fields) if message is None else message])[0]
 
     def add_messages(self, messages: Sequence[Given]) -> list[Message]:
-        """Append several messages at once, all of them or none. Return them with their ids and
-        times. Goal markers in an assistant's messages update the goals.
+        """Append several messages at once, all or none. Return them with their ids and times. Goal
+        markers in an assistant's messages update the goals.
 
         Raises:
             InvalidMessage, StoreFailed: as in `add_message`.
@@ -225,7 +226,7 @@ class ContextManager:
         return self._session.repeated_prompt.take(repeated, ends=bool(rest)) + new
 
     async def aadd_message(self, message: Given | None = None, /, **fields: object) -> Message:
-        """`add_message` for async callers: a long message is counted off the event loop."""
+        """`add_message` for async callers. A long message is counted in a thread."""
         return await threaded(lambda: self.add_message(message, **fields))
 
     async def aadd_messages(self, messages: Sequence[Given]) -> list[Message]:
@@ -234,12 +235,13 @@ class ContextManager:
 
     def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the whole list of messages that a client resends at every turn. Store only the new
-        messages, and return which were known. The same list again, from any client, adds nothing.
+        messages. Return which messages were known. The same list again, from any client, adds
+        nothing.
 
-        A message is known if it says exactly the same. A list whose past was edited, or of which
-        nothing is known, continues as a branch; the event `BranchTaken` gives the reason. A list
-        without its beginning continues if it starts with the history's last messages. If the
-        system prompt differs, prompts show the new one from now on; the store keeps the first.
+        A message is known if it says exactly the same. A list with an edited past, or with nothing
+        known, continues as a branch; the event `BranchTaken` gives the reason. A list without its
+        beginning continues if it starts with the history's last messages. If the system prompt
+        differs, prompts show the new one from then on, and the store keeps the first.
 
         Raises:
             InvalidMessage: the list is empty, or a message is malformed; the error gives its place
@@ -254,7 +256,7 @@ class ContextManager:
         return await threaded(lambda: self.sync(messages))
 
     def _synced(self, messages: Sequence[Given]) -> tuple[Recognized, Place]:
-        """Run `sync`. Return also the branch, and the number of messages, where the list ends."""
+        """Run `sync`. Also return where the list ends: the branch and the number of messages."""
         session = self._session
         listed = ListDigest(messages_given(messages))
         session.read(listed.messages[session.last_list.known(listed) :])
@@ -287,7 +289,7 @@ class ContextManager:
 
         Raises:
             CannotFit: the floor (what may not be shortened) is larger than the usable window.
-            UnknownModel: the model key is not known.
+            UnknownModel: the model key is unknown.
             BlockingCallInLoop: the summarizer would block a running event loop.
         """
         return self._run(self._prompt(model_key), "aget_context_for_model()")
@@ -325,10 +327,10 @@ class ContextManager:
         """Compress now. Return the plan, which says what was done and why.
 
         The floor (system prompt, pinned messages, the user's newest message) is never shortened.
-        `target_ratio` is the share of all other tokens to keep, above 0 and at most 1. Default: the
-        policy's target, at most 60 %. If nothing can be freed, nothing changes. If less is freed
-        than you asked for, the plan says why. `guidance` tells a summarizing model what else to
-        keep: "keep the API discussion".
+        `target_ratio` is the share of all other tokens to keep, above 0 and at most 1. The default
+        is the policy's target, at most 60 %. If nothing can be freed, nothing changes. If less is
+        freed than you asked for, the plan says why. `guidance` tells a summarizing model what else
+        to keep: "keep the API discussion".
 
         Raises:
             CannotFit, BlockingCallInLoop: as in `get_context_for_model`.
@@ -349,7 +351,7 @@ class ContextManager:
         )
 
     def get_conversation_summary(self) -> str:
-        """Return the texts of the checkpoints that prompts show now. Without checkpoints, summarize
+        """Return the texts of the checkpoints that prompts show now. If there are none, summarize
         the whole history.
 
         Raises:
@@ -382,14 +384,13 @@ class ContextManager:
         **options: object,
     ) -> Message:
         """Send the active context to the model. Append the answer to the history, and return it.
-        Give the model as an object or by its key, such as `ollama:qwen3:8b`. Default: the session's
-        own model.
+        Pass the model as an object or by its key, such as `ollama:qwen3:8b`. The default is the
+        session's own model.
 
-        `max_tokens` limits the answer; the room that the prompt leaves limits it too. Default: as
-        much as the model's answers usually need, never all that is left of the window.
-        `temperature` is 0 to 2. The answer ends before the first of the texts in `stop`. Other
-        `options` go to the provider unchanged (`top_p=0.9`, `reasoning_effort="low"`), but not to
-        fallbacks.
+        `max_tokens` limits the answer; the room that the prompt leaves limits it too. The default
+        is what the model's answers usually need, never all the rest of the window. `temperature` is
+        0 to 2. The answer ends before the first of the texts in `stop`. Other `options` go to the
+        provider unchanged (`top_p=0.9`, `reasoning_effort="low"`), but not to fallbacks.
 
         The prompt is counted again before it is sent. If the provider still refuses it as too
         large, the counts are corrected by the provider's numbers, and a smaller prompt is sent
@@ -398,8 +399,8 @@ class ContextManager:
         fallbacks are asked whose window is known to hold the prompt and the answer.
 
         Raises:
-            CannotFit: the floor is larger than the usable window. For the session's window, no
-                model is asked then, even if a fallback has a larger window.
+            CannotFit: the floor is larger than the usable window. For the session's window no model
+                is asked then, even if a fallback has a larger window.
             ContextOverflow: the smaller prompt was refused too, and no fallback can hold it.
             ModelFailed: the model did not answer; the error says why. The session is unchanged.
             UnknownModel: the key names no known model, or there is no model to ask.
@@ -434,13 +435,13 @@ class ContextManager:
         stop: str | Sequence[str] | None = None,
         **options: object,
     ) -> Iterator[Delta]:
-        """Send as `send` does, and yield the answer piece by piece as the model writes it. The
-        answer is appended when you took its last piece. An answer that breaks off is not appended.
+        """Like `send`, but yield the answer piece by piece as the model writes it. The answer is
+        appended when you took its last piece. An answer that breaks off is not appended.
 
         Raises:
             ModelFailed: as in `send`. Other errors of `send` may also come with any piece.
         """
-        wanted(max_tokens, temperature, stop, options)  # refused in time
+        wanted(max_tokens, temperature, stop, options)  # refused before anything is asked
         pieces = self.astream(
             model, max_tokens=max_tokens, temperature=temperature, stop=stop, **options
         )
@@ -481,7 +482,7 @@ class ContextManager:
         error: an exception, its text or its JSON.
 
         The counts are corrected by the numbers in the error, and the context is compressed to fit.
-        Returns the plan. After this, get the next prompt and send it.
+        Returns the plan. Afterwards get the next prompt and send it.
 
         Raises:
             InvalidArgument: the error does not say that a prompt is too large.
@@ -495,11 +496,11 @@ class ContextManager:
 
     def set_model(self, model: str | ChatModel, window: int | None = None) -> None:
         """Switch to another model, or to another window for the same model. The new model is used
-        for prompts, for the tokens reserved for answers and for `send`, and it writes the summaries
-        unless you named a summarizer. History, goals, pins and checkpoints stay.
+        for prompts, for the tokens reserved for answers and for `send`. It also writes the
+        summaries, unless you named a summarizer. History, goals, pins and checkpoints stay.
 
         Raises:
-            UnknownModel: the window is not known, the model's server does not say it, and you gave
+            UnknownModel: the window is unknown, the model's server does not say it, and you gave
                 none; nothing was changed.
             InvalidConfig: the policy's reserve is as large as the window; nothing was changed.
         """
@@ -521,7 +522,7 @@ class ContextManager:
 
     @property
     def goals(self) -> Goals:
-        """The session's goals, and their changes: `goals.set([...])`, `goals.confirm(id)`."""
+        """The session's goals, and how to change them: `goals.set([...])`, `goals.confirm(id)`."""
         return Goals.of(self._session)
 
     @property
@@ -530,7 +531,7 @@ class ContextManager:
         return self._session.state.policy.mode
 
     def set_mode(self, name: str) -> None:
-        """Set the session's mode. The mode is kept when the session is reopened.
+        """Set the session's mode. It is kept when the session is reopened.
 
         Raises:
             InvalidConfig: there is no such mode; the error lists the modes.
@@ -540,7 +541,7 @@ class ContextManager:
 
     @property
     def system_prompt(self) -> SystemPrompt | None:
-        """The system prompt, and which parts were left out. None without the option `prompt`."""
+        """The system prompt, and which parts were left out; None without the option `prompt`."""
         return self._session.view.counted.preamble(self._session.view.size).prompt
 
     # --- time travel and review -------------------------------------------------------------------
@@ -552,7 +553,7 @@ class ContextManager:
 
     @property
     def review(self) -> Review:
-        """Compressions to read, edit and accept before they count."""
+        """Compressions to read, edit and accept before they take effect."""
         return Review(self._session)
 
     # --- pins, and messages put aside ------------------------------------------------------------
@@ -567,7 +568,7 @@ class ContextManager:
         self._set_pin(message, is_pinned=True)
 
     def unpin(self, message: Message | str | int) -> None:
-        """Let a pinned message be shortened again. Pass the message, its id or its position. A
+        """Allow a pinned message to be shortened again. Pass the message, its id or its position. A
         message that was added with the mark `pinned` or `protected` stays pinned.
 
         Raises:
@@ -584,14 +585,14 @@ class ContextManager:
         self, message: Message | str | None = None, *, tokens: int | None = None
     ) -> Message:
         """Show models only the beginning and end of a message from now on, with the message's id.
-        Return the message as it is shown. Default: the user's newest message. Use this to go on
-        after a message that fits in no window. The history keeps the whole text; `recall` and
-        `expand` find it there. Pictures and documents are replaced by a line that says so.
+        Return the message as it is shown. The default is the user's newest message.
 
-        `tokens` is how large the shown message may be. Default: what the rest of the prompt leaves
-        of the target of the window used last, or up to a quarter of that window if this is more. If
-        `tokens` is at least the message's size, the whole message is shown again. `undo` does not
-        show the whole message again.
+        Use this to continue after a message that fits in no window. The history keeps the whole
+        text; `recall` and `expand` find it there. Pictures and documents are replaced by a line
+        that says so. `tokens` is how large the shown message may be. The default is what the rest
+        of the prompt leaves of the target of the window used last, or up to a quarter of that
+        window if this is more. If `tokens` is at least the message's size, the whole message is
+        shown again. `undo` does not show the whole message again.
 
         Raises:
             NotFound: the session has no such message.
@@ -611,10 +612,10 @@ class ContextManager:
         return recall(self._session.state, query, limit=limit)
 
     def expand(self, id: str, *, max_tokens: int | None = None, start: int = 0) -> Expansion:
-        """The original messages behind the id of a checkpoint, a message or a tool call.
+        """Return the original messages behind the id of a checkpoint, a message or a tool call.
 
-        Returns as many as fit into `max_tokens`, starting with number `start`. If a single message
-        does not fit, its text starts at that character. The page says where the next one starts.
+        Returns as many as fit into `max_tokens`, from number `start` on. If a single message does
+        not fit, `start` counts characters of its text. The page says where the next one starts.
 
         Raises:
             NotFound: nothing in the session has that id.

@@ -1,8 +1,8 @@
 """A session as one tokenizer counts it.
 
 A session has one tokenizer of its own. A prompt for a model with another tokenizer is made by that
-tokenizer's counts: what fits by one may be far too large by the other. Only the counts differ. The
-session, its history and its log are the same.
+tokenizer's counts, because a prompt that fits by one may be far too large by the other. Only the
+counts differ; the session, its history and its log are the same.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 MOST_RESERVED = 0.5
-"""Largest share of a window that is kept free for an answer, if the provider's window is smaller
-than was said."""
+"""The largest share of a window to keep free for an answer, if the provider's window turned out
+smaller than was known."""
 
 
 class CountedSession:
@@ -38,8 +38,8 @@ class CountedSession:
         self.state = state
         self.counter = counter
         self._reported: set[tuple[int, str, int]] = set()
-        """Parts of system prompts without room that were reported already: window, part and tokens.
-        """
+        """Window, part and tokens of the parts of system prompts that did not fit and were reported
+        already."""
 
     @property
     def tokenizer(self) -> str:
@@ -48,23 +48,23 @@ class CountedSession:
 
     @property
     def history(self) -> SessionHistory:
-        """The history of the open branch, by these counts."""
+        """The history of the open branch, with these counts."""
         return self.state.history.counted_by(self.counter)
 
     @property
     def calibration(self) -> Calibration:
-        """The correction of the counts."""
+        """The correction of the counts that was learned from providers' reports."""
         return self.state.calibration(self.tokenizer)
 
     def learn(self, calibration: Calibration) -> None:
-        """Correct the counts from now on."""
+        """Correct the counts by this calibration from now on."""
         self.state.learn(self.tokenizer, calibration)
 
     def window(self, size: int) -> ContextWindow:
-        """The window of a size: the policy's, corrected by what providers reported."""
+        """Return the window of a size: by the policy, corrected by what providers reported."""
         policy, calibration = self.state.policy_for(size), self.calibration
         proven, reserve = calibration.window(size), policy.output_reserve
-        if proven < size:  # what was reserved in a larger window may be all that there is
+        if proven < size:  # a reserve for a larger window could take all of this one
             reserve = min(reserve, int(proven * MOST_RESERVED))
         return ContextWindow(
             size=proven,
@@ -78,8 +78,8 @@ class CountedSession:
     def preamble(
         self, size: int, goals: Sequence[Goal] = (), *, mode: str | None = None
     ) -> Preamble:
-        """What stands before the history in a window of that size, with these goals. The mode is
-        the session's if none is given.
+        """Return what comes before the history in a window of that size, with these goals. The
+        default mode is the session's.
         """
         state = self.state
         wanted = mode or state.policy.mode
@@ -87,7 +87,7 @@ class CountedSession:
         return state.prompting.with_goals(self.counter, made, goals)
 
     def fold(self, preamble: Preamble) -> Fold:
-        """The bare history as a context to which messages are appended."""
+        """Return the uncompressed history as a context to which messages are appended."""
         return Fold(
             self.history,
             overhead_tokens=preamble.tokens,
@@ -105,8 +105,8 @@ class CountedSession:
         *,
         settled: bool,
     ) -> Fold:
-        """A context that goes on from a projection. `recalled` are the recalled messages by the
-        position that they stand before. `settled` is for a projection that was gone back to.
+        """Return a context that continues a projection. `recalled` is position → the recalled
+        message shown before it. `settled` means that the user went back to this projection.
         """
         goals = self.state.goals_shown(projection, len(self.history))
         fold = self.fold(self.preamble(size, goals))
@@ -116,11 +116,11 @@ class CountedSession:
         return fold
 
     def has_counted(self, projection: Projection) -> bool:
-        """Whether this tokenizer counted a projection's tokens."""
+        """Return whether this tokenizer counted the projection's tokens."""
         return self.state.counted_by(projection) == self.tokenizer
 
     def noted(self, projection: Projection) -> dict[str, Mapping[str, Any]]:
-        """A note that this tokenizer counted a projection's tokens."""
+        """Return a note which says that this tokenizer counted the projection's tokens."""
         return self.state.counted_noted(projection, self.tokenizer)
 
     def report_decision(
@@ -134,14 +134,14 @@ class CountedSession:
     ) -> None:
         """Report whether the window of that size is compressed, if anybody listens."""
         state = self.state
-        if state.emit is ignore_event:  # asked at every turn
+        if state.emit is ignore_event:  # called at every turn
             return
         self.report_prompt(size)
         event = TriggerDecision(window=size, reason=reason, triggered=triggered, **told)
         state.emit(state.with_policy(event, guidance))
 
     def report_prompt(self, size: int) -> None:
-        """Report once what has no room in the system prompt of the window of that size."""
+        """Report once what does not fit into the system prompt of a window of that size."""
         state, history = self.state, self.history
         leading = takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
         own = sum(map(history.tokens, leading))

@@ -1,4 +1,4 @@
-"""How a given message becomes an entry of a session's log: read, scored, counted and marked."""
+"""How a given message becomes an entry of a session's log: read, scored, counted, marked."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from compact.messages.tokens import TokenCounter
 from compact.text.speakers import may_be_persons
 
 WIRE = "chat_completions"
-"""The format of sessions that memory makes."""
+"""The wire format of sessions that memory creates."""
 MOST_TRIES = 100
-"""Tries to append, if other writers are faster."""
+"""How often to try to append, if other processes are faster."""
 OURS = (*META, "importance_score")
-"""Fields of a message that are compact's own. No provider is sent them."""
+"""Fields of a message that are compact's own. They are never sent to a provider."""
 
 
 def parsed(
@@ -32,14 +32,15 @@ def parsed(
     position: int,
     before: Before = (),
 ) -> Message:
-    """A given message, in a session of that wire format. `before` are the messages that it follows.
+    """Read a given message, for a session of that wire format. `before` are the messages that it
+    follows, newest first.
 
     Raises:
         InvalidMessage: it is malformed; the text names the field.
     """
     if isinstance(raw, Message):
         if raw.wire_format is None and raw.wire is None and not isinstance(raw.content, str):
-            return raw.model_copy(update={"wire_format": wire.name})  # so it will be sent
+            return raw.model_copy(update={"wire_format": wire.name})  # so that it will be sent
         return raw
     message = wire.parse(raw, position, before)
     if raw.keys().isdisjoint(OURS):
@@ -51,7 +52,7 @@ def parsed(
 
 
 def scored(message: Message) -> Message:
-    """The message with its importance, as far as that does not depend on its age."""
+    """Give the message its importance, except the part that depends on its age."""
     if message.importance_score is not None:
         return message
     from compact.text.importance import lasting
@@ -65,14 +66,14 @@ def entry_of(
     before: Callable[[], Message | None],
     never_pruned: Collection[str],
 ) -> Entry:
-    """The entry of a message. `before` gives the message that it follows."""
+    """Return the entry for a message. `before` returns the message that it follows."""
     fixed = message.role in never_pruned or message.is_pinned
     person = may_be_persons(message, before)
     return Entry(message, counter.message(message), FIXED * fixed | PERSON * person)
 
 
 def new_branch(store: SessionStore, session_id: str) -> Branch:
-    """The next branch of a session, or its first one, with an id that is new to the store."""
+    """Return the session's next branch, or its first one, with an id that is new to the store."""
 
     def is_taken(name: str) -> bool:
         try:
@@ -86,11 +87,11 @@ def new_branch(store: SessionStore, session_id: str) -> Branch:
 
 
 def added(store: SessionStore, scope: str, session_id: str, given: Given) -> Message:
-    """Append a message to a session of a scope. The session is made if there is none.
+    """Append a message to a session of a scope. The session is created if there is none.
 
     Raises:
         InvalidMessage: it is malformed.
-        NotFound: the session is another scope's.
+        NotFound: the session belongs to another scope.
         StoreFailed: it could not be stored.
     """
     message = message_given(given, "message")

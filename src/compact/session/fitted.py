@@ -4,12 +4,11 @@ messages stand in each, and where to report what the provider said of it.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-import orjson
 
 from compact.errors import InvalidArgument, StoreFailed, Superseded
 from compact.messages import chain
@@ -129,8 +128,8 @@ def _is_same(sent: Any, given: Given) -> bool:  # noqa: ANN401 - a `Message`, or
     return bool(sent == given) or _json(sent) == _json(given)
 
 
-def _json(value: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(value, default=list, option=orjson.OPT_SORT_KEYS)
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, default=list, sort_keys=True)
 
 
 def origins(

@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 
 
 class Goals(tuple[Goal, ...]):
-    """The goals that a session has now. Every prompt shows the active ones word for word.
-
-    The tuple does not change: after a change, `ctx.goals` is another one.
+    """The current goals of a session. Every prompt shows the active ones word for word. The tuple
+    does not change: after a change, `ctx.goals` is a new one.
     """
 
     _session: OpenSession
 
     def __reduce__(self) -> tuple[type[tuple[Goal, ...]], tuple[tuple[Goal, ...]]]:
-        """A copy holds the goals, without the session."""
+        """Copy or pickle only the goals, without the session."""
         return tuple, (tuple(self),)
 
     @classmethod
@@ -45,8 +44,8 @@ class Goals(tuple[Goal, ...]):
         return Goals.of(session)
 
     def confirm(self, goal_id: str) -> Goals:
-        """Confirm a goal that a model set, and return all goals. Prompts then show the goal as the
-        user's, and no model can end it.
+        """Confirm a goal that a model set, and return all goals. Prompts then show it as the user's
+        own, and no model can end it.
 
         Raises:
             NotFound: the session has no goal with that id.

@@ -1,8 +1,8 @@
 """`SessionHistory`: the full record of a session, kept in a store. It only grows.
 
-Active contexts are made from the history. The history itself is never sent to a model. The messages
-that prompts show and new messages are in memory. The rest stays in the store, and is read in pages
-when it is needed. So memory depends on the window, not on the session's length.
+Active contexts are made from the history. The history itself is never sent to a model. New
+messages, and those that prompts show, are in memory. The rest stays in the store, and is read in
+pages when needed. So memory use depends on the window, not on the session's length.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from compact.session.entering import entry_of, scored
 from compact.text.speakers import marked, may_be_persons
 
 PAGE = 32
-"""How many messages are read from the store at once."""
+"""How many messages to read from the store at once."""
 MOST_FIXED = 10_000
-"""At most how many system messages and pins are searched for when a session is opened."""
+"""How many system messages and pins to look for when a session is opened, at most."""
 SLACK = 32
-"""By how many tokens a new system prompt may be shorter than the old one and still count the same.
-So the count stays if only the time in the prompt changes."""
+"""A new system prompt that has at most this many tokens fewer than the old one keeps the old count.
+So the count stays the same if only the time in the prompt changes."""
 MOST_PERSONS = 200
-"""Of how many of the user's newest messages the positions stay in memory."""
+"""How many positions of the user's newest messages stay in memory."""
 
 
 class SessionHistory(History):
-    """Holds one branch of a session, as a sequence of messages. Only `append` adds messages."""
+    """One branch of a session, as a sequence of messages. Only `append` adds messages."""
 
     def __init__(
         self,
@@ -59,22 +59,22 @@ class SessionHistory(History):
         self._length = branch.messages
         self._versioned = store if isinstance(store, Versioned) else None
         self._appended = 0
-        """How many transactions this object appended."""
+        """How many transactions this object has appended."""
         self._seen: Version | None = None
-        """The store's version when other processes' messages were last read."""
+        """The store's version when messages of other processes were last read."""
         self._counts = counts
-        """Whether the store's counts were made with this counter."""
+        """Whether the counts in the store were made with this counter."""
         self._lock = forks.Lock()
         self._columns: dict[str, SessionHistory] = {counter.estimator.name: self}
-        """This history as each tokenizer counts it."""
+        """Tokenizer → this history with its counts."""
         self._instead: dict[int, tuple[Message, int]] = {}
-        """The messages shown instead of the leading system messages, each with its least count."""
+        """Position → the message shown for a leading system message, and its least token count."""
         self.own_system: str | None = None
-        """The client's own words in the system prompt. None if all words are the client's."""
+        """The client's own words in the system prompt. None if all of it is the client's."""
         self._put_aside: dict[int, int] = {}
-        """How many tokens may be shown of each message that was put aside, by position."""
+        """Position → how many tokens may be shown of a message that was put aside."""
         self._aside: dict[int, tuple[Message, int]] = {}
-        """What is shown of each message that was put aside, and its tokens, by position."""
+        """Position → what is shown of a message that was put aside, and its tokens."""
         fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
         self.fixed = fixed[::-1]
         self._person_positions: list[int] = []
@@ -82,7 +82,7 @@ class SessionHistory(History):
         self._persons_from = self._length
 
     def counted_by(self, counter: TokenCounter) -> SessionHistory:
-        """The same history as that tokenizer counts it."""
+        """Return the same history with that tokenizer's counts."""
         name = counter.estimator.name
         with self._lock:
             if name not in self._columns:
@@ -120,12 +120,11 @@ class SessionHistory(History):
         self, make: Callable[[int], Sequence[Message]], *, expected: int | None = None
     ) -> list[Message]:
         """Append and store copies of the messages that `make` returns. `make` is called with the
-        position of the first one.
-
-        If another process appended first, take in its messages, and call `make` again.
+        position of the first one. If another process appends first, its messages are read, and
+        `make` is called again.
 
         Raises:
-            Superseded: the branch does not have `expected` messages any more; nothing was stored.
+            Superseded: the branch no longer has `expected` messages; nothing was stored.
         """
         with self._lock:
             for _ in range(100):
@@ -165,10 +164,9 @@ class SessionHistory(History):
     def as_shown(
         self, messages: Sequence[Message], own: str | None = None
     ) -> tuple[SystemShown, int]:
-        """Build a change that shows these messages instead of the leading system messages. Return
-        also by how many tokens they are larger. `own` are the client's own words in them.
-
-        If they are only a few tokens smaller, the count stays (`SLACK`).
+        """Build a change that shows these messages instead of the leading system messages. Also
+        return how many more tokens they have. `own` are the client's own words in them. A few
+        tokens less do not change the count (`SLACK`).
         """
         before = [self.tokens(position) for position in range(len(messages))]
         counts = [
@@ -184,8 +182,8 @@ class SessionHistory(History):
         return shown, sum(counts) - sum(before)
 
     def take_system(self, shown: SystemShown) -> None:
-        """Show a system prompt, if it stands for the one of this branch. Each tokenizer counts at
-        least the change's tokens.
+        """Show a system prompt, if it replaces the one of this branch. Each tokenizer counts at
+        least the tokens in the change.
         """
         count = len(shown.messages)
         if self._length < count or self._store.chain(self.branch_id, count).hex() != shown.of:
@@ -199,7 +197,7 @@ class SessionHistory(History):
                     by_position.pop(position, None)
 
     def _known_of_messages(self) -> Iterator[dict[int, Any]]:
-        """What is kept in memory by position, except the messages."""
+        """Yield what is kept in memory by position, except the messages."""
         yield from (self._importance, self._redacted)
         for column in self._columns.values():
             yield from (column._tokens, column._instructions, column._aside)
@@ -227,7 +225,7 @@ class SessionHistory(History):
             return version and (version[0], version[1] - self._appended)
 
     def catch_up(self) -> Version | None:
-        """Take in what other processes appended. Return the store's version."""
+        """Read the messages that other processes appended. Return the store's version."""
         with self._lock:
             version = self.version()
             if version is None or version != self._seen:
@@ -237,7 +235,7 @@ class SessionHistory(History):
             return version
 
     def forget(self, before: int, keep: Collection[int]) -> None:
-        """Drop the messages before a position from memory, except those at positions in `keep`."""
+        """Drop the messages before a position from memory, except at the positions in `keep`."""
         with self._lock:
             for kept in (self._messages, *self._known_of_messages()):
                 gone = [i for i in list(kept) if i < before and i not in keep]
@@ -251,8 +249,8 @@ class SessionHistory(History):
                 self._persons_from = self._person_positions[0]
 
     def put_aside(self, position: int, most: int) -> None:
-        """Show only the beginning and end of a message from now on, about `most` tokens. The stored
-        message stays whole.
+        """Show only the beginning and end of a message from now on, in about `most` tokens. The
+        stored message stays whole.
         """
         with self._lock:
             self._put_aside[position] = most
@@ -260,18 +258,18 @@ class SessionHistory(History):
                 column._aside.pop(position, None)
 
     def as_aside(self, position: int, most: int) -> tuple[Message, int]:
-        """Return what would be shown of the message if it were put aside, and its tokens."""
+        """Return how the message would be shown if it were put aside, and its tokens."""
         short = put_aside(self[position], most, self.counter)
         return short, self.counter.message(short)
 
     def shown(self, position: int) -> Message:
-        """Return the message as a model sees it: whole, shortened if it was put aside, or without
-        reasoning that is not sent again.
+        """Return the message as a model sees it: whole, shortened because it was put aside, or
+        without reasoning that is not sent again.
         """
         return self._known_aside(position)[0] if self._is_less(position) else self[position]
 
     def sends_reasoning(self, position: int) -> bool:
-        """Whether the reasoning of the message is sent again."""
+        """Return whether the reasoning of the message is sent again."""
         return not self.wire.thinks_in_fields or self.wants_reasoning(position)
 
     def _is_less(self, position: int) -> bool:
@@ -290,19 +288,20 @@ class SessionHistory(History):
         return self._aside[position]
 
     def tokens(self, position: int) -> int:
-        """Tokens of the message as it is sent."""
+        """Return the tokens of the message as it is sent."""
         if self._is_less(position):
             return self._known_aside(position)[1]
         return self.said_tokens(position)
 
     def said_tokens(self, position: int) -> int:
-        """Tokens of the message as it was said. The message's own count is ignored: another
+        """Return the tokens of the whole message. Its own `token_count` is ignored, because another
         tokenizer may have made it.
         """
         tokens = self._tokens.get(position)
         if tokens is None:
             message = self[position]
-            tokens = self._tokens.get(position)  # the store may know
+            # reading the message may have brought the store's count
+            tokens = self._tokens.get(position)
         if tokens is None:
             tokens = self.counter.message(message)
             if position in self._instead:
@@ -311,7 +310,7 @@ class SessionHistory(History):
         return tokens
 
     def recount(self) -> None:
-        """Drop all counts: the tokenizer now counts the same text differently."""
+        """Drop all counts, because the tokenizer now counts the same text differently."""
         with self._lock:
             self._counts = False
             self._tokens.clear()
@@ -320,15 +319,15 @@ class SessionHistory(History):
             self.forms = None
 
     def counted(self) -> int:
-        """How many messages have been counted: all, because the store keeps their sums."""
+        """Return how many messages have been counted: all, because the store keeps their sums."""
         return self._length
 
     def total(self) -> int:
-        """Tokens of all messages by the session's own tokenizer, from the store's sum."""
+        """Return the tokens of all messages by the session's own tokenizer, from the store."""
         return self._store.branch(self.branch_id).tokens
 
     def persons(self) -> Iterator[int]:
-        """Positions of a person's messages, newest first. Reads the store by pages."""
+        """Yield the positions of a person's messages, newest first. Reads the store in pages."""
         before = self._length
         while (position := self._person_before(before)) is not None:
             yield position
@@ -347,24 +346,24 @@ class SessionHistory(History):
             return self._person_positions[at - 1]
 
     def is_person(self, position: int) -> bool:
-        """Whether a person wrote the message."""
+        """Return whether a person wrote the message."""
         if position >= self._persons_from:
             at = bisect.bisect_left(self._person_positions, position)
             return self._person_positions[at : at + 1] == [position]
         return may_be_persons(self[position], lambda: self[position - 1] if position else None)
 
     def first_request(self) -> int | None:
-        """The position of a person's first message."""
+        """Return the position of a person's first message, or None."""
         if self._first is None:
             self._first = self._store.first_marked(self.branch_id, PERSON)
         return self._first
 
     def link(self, length: int) -> str:
-        """The chain's hash after `length` messages."""
+        """Return the chain hash after `length` messages."""
         return self._store.chain(self.branch_id, length).hex()
 
     def position_of(self, message_id: str) -> int | None:
-        """The position of the newest message of that id."""
+        """Return the position of the newest message with that id, or None."""
         return self._store.position_of(self.branch_id, message_id)
 
     def place_of(self, message: Message | str | int | None) -> int:
@@ -390,7 +389,7 @@ class SessionHistory(History):
     def known_prefix(
         self, messages: Sequence[Message | Mapping[str, Any]], *, after: int = 0
     ) -> int:
-        """How many of these messages, from the first one, the branch has after position `after`."""
+        """Return how many of these messages, from the first on, follow position `after` here."""
         links = [self._store.chain(self.branch_id, after)]
         for message in messages[: self._length - after]:
             links.append(chain.link(links[-1], message))
@@ -405,19 +404,19 @@ class SessionHistory(History):
 
 
 class _CountedHistory(SessionHistory):
-    """Shares a history's messages, with the counts of another tokenizer."""
+    """Shares another history's messages, and has the counts of another tokenizer."""
 
     __slots__ = ("_aside", "_counts", "_instructions", "_tokens", "counter", "forms")
 
     def __init__(self, history: SessionHistory, counter: TokenCounter) -> None:
-        self.__dict__ = history.__dict__  # what has no slot is the history's own
+        self.__dict__ = history.__dict__  # attributes without a slot are the history's own
         self.counter = counter
         self._counts = False
         self._tokens, self._instructions, self._aside, self.forms = {}, {}, {}, None
 
 
 class Record(SessionHistory):
-    """Gives readers copies of the messages in a session's history."""
+    """A session's history that returns copies of its messages."""
 
     def __init__(self, history: SessionHistory) -> None:
         self.__dict__ = history.__dict__
@@ -438,8 +437,8 @@ class Record(SessionHistory):
 
 
 def _as_marked(entry: Entry) -> Message:
-    """The stored message. One that was recognized as compact's own when headings had no key is
-    known by its missing mark: no person wrote it.
+    """Return the stored message. Headings once had no key. A message that was recognized as
+    compact's own at that time lacks the mark `PERSON`, and gets the source `checkpoint`.
     """
     message = entry.message
     if entry.marks & PERSON or message.role != "user" or message.metadata.source is not None:

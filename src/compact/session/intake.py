@@ -1,13 +1,13 @@
-"""Intake: how given messages become messages of a session's history, and change its goals (FR-7).
+"""Intake: given messages become messages of a session's history, and change its goals (FR-7).
 
-Markers change goals only in what an assistant says itself. Tools, users and quotes set no goal. Nor
-does what a model thinks before it speaks, or repeats of its instructions or of a tool's output.
-Progress is noted at the position it was said at, so that branches, undo and `context_at` see the
-goals of their time.
+Markers change goals only in an assistant's own words. Tools, users and quotes set no goal. Neither
+does a model's thinking before its answer, nor its repetition of instructions or of a tool's output.
+Progress is stored with the position of the message, so that branches, undo and `context_at` see the
+goals of that time.
 
-The history is the record of every step. A note says what its messages said up to a position. So a
-writer also takes in what others said before it and have not noted yet, and no step is lost. A
-branch that begins between two notes begins with what its messages say.
+The messages are the record of every step. An entry in the log says what the messages up to a
+position changed. A writer also reads messages of others that have no entry yet, so no step is lost.
+A branch that begins between two entries starts with what its messages say.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ Given = Message | Mapping[str, Any]
 def taken_in(
     state: SessionState, messages: Sequence[Given], window: ContextWindow
 ) -> list[Message]:
-    """Append messages to the history, all of them or none, and follow their markers in the goals.
-
-    If the goals cannot be noted, an event says so. The next progress makes up for it, because the
+    """Append messages to the history, all or none, and apply their markers to the goals. If the
+    goals cannot be stored, an event says so. The next progress makes up for it, because the
     messages are in the history.
 
     Raises:
@@ -56,7 +55,7 @@ def taken_in(
         first = at
         return parsed_all(state.wire, list(enumerate(messages, at)), state.history, at)
 
-    with state.lock:  # so that they are noted on the branch that they are on
+    with state.lock:  # so that progress is stored on the branch of the messages
         added = state.history.append(made)
         news = noted(state, added, first, window)
     tell(state, news)
@@ -69,8 +68,8 @@ def parsed_all(
     history: History,
     at: int,
 ) -> list[Message]:
-    """Messages from the given ones, each with its place for errors. They follow the first `at`
-    messages of a history.
+    """Make messages from the given ones. Each comes with its place, for errors. They follow the
+    first `at` messages of a history.
 
     Raises:
         InvalidMessage: as `parsed`.
@@ -89,27 +88,27 @@ def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Mess
 # --- goals ---------------------------------------------------------------------------------------
 
 SHARE = 1 / 8
-"""Largest share of the usable window that goals may take when a model adds to them."""
+"""The largest share of the usable window for goals, when a model adds to them."""
 MOST_BEHIND = 1_000
-"""Messages before a marker that are searched for markers not noted yet."""
+"""How many messages before a marker to search for markers that are not stored yet."""
 MOST_TOLD = 100
-"""Messages before a marker that are searched for the same line in a tool's output."""
+"""How many messages before a marker to search for the same line in a tool's output."""
 NOTED_AFTER = 100
-"""Messages without progress after which a note says that they were searched."""
+"""After this many messages without progress, an entry says that they were searched."""
 Fits = Callable[[Sequence[Goal]], bool]
 _THOUGHTS = regex(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-"""Thoughts at an answer's beginning, from servers that do not separate them."""
+"""Thoughts at the start of an answer, from servers that do not separate them."""
 
 
 def track(state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow) -> None:
-    """Take in the markers of messages that the history has just got at that position."""
+    """Apply the markers of messages that the history has just got at that position."""
     with state.lock:
         news = noted(state, messages, at, window)
     tell(state, news)
 
 
 def track_others(state: SessionState, window: ContextWindow) -> None:
-    """Take in what other writers said that whoever set the goals did not know of."""
+    """Apply the markers in messages of other writers that the setter of the goals had not seen."""
     with state.lock:
         state.catch_up()
         _progressed(state, (), len(state.history), window)
@@ -118,7 +117,7 @@ def track_others(state: SessionState, window: ContextWindow) -> None:
 def noted(
     state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
 ) -> Event | None:
-    """Note the markers of these messages. Returns the event to report, if anything changed."""
+    """Store the progress in these messages. Return the event to report, or None."""
     if not any(map(_marked, messages)):
         return None
     try:
@@ -134,8 +133,8 @@ def noted(
 def _progressed(
     state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
 ) -> GoalProgress:
-    """Note the goals after these messages: the goals noted before, changed by all that was said
-    since. Returns what these messages changed.
+    """Store the goals after these messages: the stored goals, changed by everything said since.
+    Return what these messages changed.
     """
     since, fits = state.log.goals_at(at), _room(state, window)
     goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
@@ -152,15 +151,15 @@ def _progressed(
 def goals_by(
     state: SessionState, position: int, window: ContextWindow, *, tracked: int = EVER
 ) -> tuple[Goal, ...]:
-    """The goals when the session had `position` messages: those noted, changed by the messages
-    since. Changes by a model's markers count up to the position `tracked`.
+    """Return the goals when the session had `position` messages: the stored goals, changed by the
+    messages since. Changes by a model's markers count up to the position `tracked`.
     """
     since = state.log.goals_at(position, tracked)
     return _gone_on(state, since, min(position, tracked), _room(state, window))
 
 
 def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tuple[Goal, ...]:
-    """Noted goals, changed by the messages up to a position."""
+    """Return stored goals, changed by the messages up to a position."""
     goals = since.goals
     for i in range(max(since.at, at - MOST_BEHIND), at):
         goals = progress(goals, _said(state, state.history[i], i)[0], fits=fits).goals
@@ -168,7 +167,7 @@ def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tup
 
 
 def _room(state: SessionState, window: ContextWindow) -> Fits:
-    """A check that goals leave enough of a window to everything else."""
+    """Return a check that goals leave enough of a window for everything else."""
 
     def fits(goals: Sequence[Goal]) -> bool:
         shown = goals_message(goals, state.own)
@@ -184,7 +183,7 @@ def tell(state: SessionState, news: Event | None) -> None:
 
 
 def _marked(message: Message) -> list[tuple[str, Marker]]:
-    """The markers that an assistant wrote in a message, each with its line."""
+    """Return the markers that an assistant wrote in a message, each with its line."""
     if message.role != "assistant" or speaker_of(message) != "assistant":
         return []
     text = message.text
@@ -196,9 +195,7 @@ def _marked(message: Message) -> list[tuple[str, Marker]]:
 
 
 def _said(state: SessionState, message: Message, at: int) -> tuple[list[Marker], list[str]]:
-    """The markers of the message itself, and the lines that only repeat a tool's output, with the
-    reason.
-    """
+    """Return the message's own markers, and the lines that only repeat a tool's output."""
     lines, own, repeated = _marked(message), list[Marker](), list[str]()
     texts = list(_told_by_tools(state, at)) if lines else []
     for line, marker in lines:

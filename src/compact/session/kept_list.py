@@ -1,10 +1,10 @@
-"""A list of items that a framework keeps, on a session. Items are read, added and taken off its
+"""A list of items that a framework keeps in a session. Items are read, added, and removed from its
 end. They come back exactly as they were given.
 
-The list is the first items of a branch. A note of the session says which branch, and how many
-items. So taking off the last item, or all items, moves an end and loses nothing. Other items behind
-an end that was moved back begin a branch. A model's call may have stored items before the framework
-adds them. They are recognized, and not stored twice.
+The list is the first items of a branch. A note in the session says which branch, and how many
+items. So removing the last item, or all, only moves the end and loses nothing. If other items are
+added after that, they begin a branch. A call of a model may store items before the framework adds
+them. They are recognized, and not stored twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from compact.session.views import time_travel
 NOTE = "kept list"
 """The name of the note that says where the list ends."""
 AS_GIVEN = "as_given"
-"""The mark that keeps compact's own fields of an item that cannot be told from others."""
+"""The metadata key for an item's own values in the fields that compact uses itself."""
 _FLAGS = ("pinned", "protected", "important")
 
 Item = dict[str, Any]
@@ -37,11 +37,11 @@ class End(NamedTuple):
 
     branch_id: str
     length: int
-    """Items of the branch that belong to the list."""
+    """How many items of the branch belong to the list."""
 
 
 class KeptList:
-    """The list of a session. Its methods hold the session's turn, and may wait for it."""
+    """The list of a session. Changes hold the session's turn, and may wait for it."""
 
     def __init__(self, ctx: ContextManager) -> None:
         self._session = ctx._session
@@ -53,13 +53,13 @@ class KeptList:
         return self._session.state
 
     def items(self, limit: int | None = None) -> list[Item]:
-        """The list's items, or the last `limit` ones. They are the caller's own copies."""
+        """Return the list's items, or only the last `limit`. They are copies."""
         end = self._end()
         start = 0 if limit is None or limit < 0 else max(0, end.length - limit)
         return self._read(end.branch_id, start, end.length)
 
     def add(self, items: Sequence[Given]) -> None:
-        """Add items at the end, durably: all of them or none.
+        """Add items at the end, all or none.
 
         Raises:
             InvalidMessage: one is malformed; the text names its place among these.
@@ -74,7 +74,7 @@ class KeptList:
                 self._add(added)
 
     def pop(self) -> Item | None:
-        """Take the last item off the list. None if it is empty. The item stays on its branch."""
+        """Remove the last item and return it; None if the list is empty. It stays on its branch."""
         with self._session.turn:
             branch_id, length = self._end()
             if not length:
@@ -84,14 +84,14 @@ class KeptList:
             return item
 
     def clear(self) -> None:
-        """Take all items off the list. They stay on their branch."""
+        """Remove all items from the list. They stay on their branch."""
         with self._session.turn:
             self._keep(self._end()._replace(length=0))
 
     # --- where it ends ----------------------------------------------------------------------------
 
     def _end(self) -> End:
-        """The end as noted. Before the first note, the end of the open branch."""
+        """Return the stored end; before it is first stored, the end of the open branch."""
         noted = self._state.store.notes(self._state.id).get(NOTE)
         if noted is not None:
             return End(noted["branch"], noted["length"])
@@ -122,8 +122,8 @@ class KeptList:
         self._keep(End(state.branch_id, length + len(items)))
 
     def _go_to(self, end: End) -> int:
-        """Open the branch that the list is on. Returns the list's length. A branch that a call has
-        begun behind the list's end holds the list too.
+        """Open the branch of the list, and return the list's length. A branch that a call began
+        after the list's end has the list too.
         """
         state, view = self._state, self._session.view
         there = state.store.branch(state.branch_id)
@@ -141,7 +141,7 @@ class KeptList:
 
 
 def _exact(message: Message, item: Item) -> Message:
-    """The message, with what is needed to give back the very item."""
+    """Return the message, with what is needed to return exactly this item."""
     if _item_of(message) == item:
         return message
     marks = {key: item[key] for key in OURS if key in item}

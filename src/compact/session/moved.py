@@ -1,4 +1,4 @@
-"""Names of 0.1 that are elsewhere now. They work until 0.3, with a warning."""
+"""Names of 0.1 that have moved. They work until 0.3, with a warning."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ METHODS = {
     "recall_tools": "tools.schemas",
     "call_tool": "tools.call",
 }
-"""Methods of `ContextManager`, and where each one is now."""
+"""Old method of `ContextManager` → where it is now."""
 
 
 class MovedName(DeprecationWarning):
-    """A name is used that will go with 0.3. The warning says the new one."""
+    """A name was used that 0.3 removes. The warning gives the new one."""
 
 
 def moved(owner: object, name: str) -> object:
-    """Return what a name of 0.1 means, and warn.
+    """Return what a name of 0.1 stands for now, and warn.
 
     Raises:
         AttributeError: there was no such name.
     """
     if name not in METHODS:
-        return object.__getattribute__(owner, name)  # says what is wrong, also in a property
+        # raises an error that says what is wrong, also inside a property
+        return object.__getattribute__(owner, name)
     text = f"{type(owner).__name__}.{name} is now {METHODS[name]}; the old name goes with 0.3"
     warnings.warn(text, MovedName, stacklevel=3)
     return attrgetter(METHODS[name])(owner)

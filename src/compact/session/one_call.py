@@ -1,5 +1,5 @@
-"""The four functions of one call, with their options. The engine behind them (`session.compress`)
-is loaded at the first call, so that importing them costs next to nothing.
+"""`compress`, `plan` and their async forms, with their options. The engine behind them
+(`session.compress`) is loaded at the first call, so that importing this module is fast.
 """
 
 from __future__ import annotations
@@ -22,50 +22,51 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """Options of `compress`, `plan` and their async forms, beside the messages and the limit."""
+    """Options of `compress`, `plan` and their async forms."""
 
     pin: Iterable[int] | None
     """Positions of messages that stay word for word."""
     system: str | Sequence[Mapping[str, Any]] | None
-    """A system prompt that is sent in its own field: counted, never changed."""
+    """A system prompt that is sent in its own field. It is counted and never changed."""
     tools: Sequence[Mapping[str, Any]] | None
-    """Tool schemas that are sent along: counted, never changed."""
+    """Tool schemas that are sent too. They are counted and never changed."""
     model: str | None
     """A model key; it selects the tokenizer."""
     tokenizer: str | TokenEstimator | None
     """`o200k`, `cl100k`, `claude`, `chars`, or your own tokenizer."""
     format: str | None
-    """The wire format, if not clear from the messages: `chat_completions`, `anthropic`, `responses`
-    or `ollama`."""
+    """The wire format, if it is not clear from the messages: `chat_completions`, `anthropic`,
+    `responses` or `ollama`."""
     policy: CompactPolicy | None
     """What is kept, and how hard to compress. Default: `CompactPolicy()`."""
     summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
-    """The summarizer: `extractive` (the default), a model by its key (`ollama:qwen3:8b`) or itself,
-    several to ask in this order, your own object, or None for a receipt only."""
+    """The summarizer: `extractive` (the default); a model, or its key (`ollama:qwen3:8b`); several,
+    asked in this order; your own object; or None for only a receipt."""
     models: ModelBook | None
     """The known facts about models. Default: the built-in book."""
     key: bytes | None
-    """A secret for the heading of a checkpoint, by which it is recognized when it comes back. The
-    default lasts for this process. Give your own if other processes continue with the result, or if
-    the same messages must give the same bytes everywhere."""
+    """A secret for the heading of a checkpoint. By it a checkpoint is recognized when it comes
+    back. The default lasts for this process. Pass your own if other processes continue with the
+    result, or if the same messages must always give the same bytes."""
     redactor: Redactor | None
-    """Which texts are secrets, beside those that always are. They are taken out of what a
-    summarizer is shown, and out of summaries."""
+    """Finds secrets in addition to those that are always redacted. Secrets are removed from what a
+    summarizer is shown, and from summaries."""
     on_event: Callable[[Event], None] | None
     """Called with each event, in order."""
 
 
 DEFAULTS: Mapping[str, object] = {"summarizer": "extractive"}
-"""Defaults of options, other than None."""
+"""Defaults of options that are not None."""
 
 
 @taking(Options)
 def compress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
-    """Fit messages into `max_tokens`, in their own format. Messages that fit come back unchanged.
+    """Fit messages into `max_tokens`, in their own format. Messages that fit are returned
+    unchanged.
 
-    The system prompt, pins and a person's newest message stay word for word. Tool calls keep their
+    The system prompt, pins and the user's newest message stay word for word. Tool calls keep their
     results, and the order stays the same. A call without a result gets a note as its result,
     because providers refuse it otherwise.
 
@@ -91,8 +92,8 @@ async def acompress(
 
 @taking(Options)
 def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """Each step that `compress` takes with these messages, and why. The plan contains the new
-    context.
+    """Return each step that `compress` would take with these messages, and why. The plan contains
+    the new context.
 
     Raises:
         CannotFit, InvalidMessage, BlockingCallInLoop: as `compress`.

@@ -1,5 +1,4 @@
 """An open session in this process: its state, its views by tokenizer and window, and its models.
-
 `ContextManager` holds one.
 """
 
@@ -29,13 +28,11 @@ from compact.session.views.view import View
 from compact.wiring import Model, key_of
 
 CLOSING = 2.0
-"""Seconds that closing a model's connections may take."""
+"""How long closing a model's connections may take, in seconds."""
 
 
 class Models:
-    """The models of a session by their keys. Each is made at its first use, and kept while the
-    session is open.
-    """
+    """The models of an open session by key. Each is made at its first use, and kept."""
 
     def __init__(
         self,
@@ -53,11 +50,12 @@ class Models:
         self._made: dict[str, ChatModel] = {}
 
     def of(self, given: ChatModel | str | None) -> ChatModel:
-        """The model of that key, or the session's own model. A model object is returned as it is.
+        """Return the model with that key, or the session's own model for None. A model object is
+        returned unchanged.
 
         Raises:
             UnknownModel: no model is known by that key, or the session has none of its own.
-            ModelRefused: the package for asking it is missing, and there is no other model to ask.
+            ModelRefused: a package that the model needs is missing, and there is no other model.
         """
         own = self.own if given is None else given
         if own is None:
@@ -98,7 +96,7 @@ class OpenSession:
         self._model, self._window, self._options = model, window, options
         self._owns_store = store is None or isinstance(store, str | Path)
         self.turn = forks.Lock()
-        """Held from taking in a list until its prompt is made, also while a summarizer writes."""
+        """Held from taking in a list until its prompt is made, even while a summarizer writes."""
         self._open(store)
 
     def _open(self, store: str | Path | SessionStore | None) -> None:
@@ -125,11 +123,11 @@ class OpenSession:
             patience=options.get("patience") or PATIENCE,
         )
         self._of_own_model = self._tokenizer_of(self._model)
-        """The tokenizer of the session's first model. If another tokenizer was given, it counts for
-        all models of that tokenizer."""
+        """The tokenizer of the session's first model. Models with this tokenizer are counted with
+        the session's own counter, even if the user chose another tokenizer."""
 
     def close(self) -> None:
-        """Give up background drafts, and close what was opened here."""
+        """Stop background drafts, and close what was opened here."""
         if self.turn.is_inherited:
             return
         self._stop()
@@ -144,11 +142,11 @@ class OpenSession:
             self.state.archive.close()
 
     def read(self, messages: Sequence[Given], at: int = 0) -> Sequence[Message | Mapping[str, Any]]:
-        """The given messages. If the session's format cannot hold them, it is first opened again in
-        one that can. `at` is the place of the first message, for errors.
+        """Return the given messages. If the session's format cannot hold them, the session is first
+        reopened in one that can. `at` is the place of the first message, for errors.
 
         Raises:
-            InvalidMessage: one is no message, or in a format that the session cannot take on.
+            InvalidMessage: one is no message, or has a format that the session cannot change to.
         """
         given = messages_given(messages)
         other = other_format(self.state, given)
@@ -179,7 +177,7 @@ class OpenSession:
         return profile.tokenizer if profile else None
 
     def view_of(self, size: int, tokenizer: str | None = None) -> View:
-        """The view for a window of that size, by this tokenizer or the session's own."""
+        """Return the view for a window of that size, by this tokenizer or the session's own."""
         tokenizer = tokenizer or self._own_tokenizer
         with self.state.lock:
             if tokenizer not in self._columns:
@@ -191,11 +189,11 @@ class OpenSession:
             return self._views[tokenizer, size]
 
     def view_for(self, model: wiring.Model, window: int | None = None) -> View:
-        """The view for a model's window, or for a given size, by the model's tokenizer. An unknown
-        model is counted by the session's tokenizer.
+        """Return the view for a model's window, or for a given size, by the model's tokenizer. An
+        unknown model is counted by the session's tokenizer.
 
         Raises:
-            UnknownModel: its window is not known, and no size is given.
+            UnknownModel: the window is unknown, and no size is given.
         """
         size = replace(self.state.setting, model=wiring.key_of(model)).size(window)
         tokenizer = self._tokenizer_of(model)
@@ -205,14 +203,14 @@ class OpenSession:
         """Switch the session to another model: its counts, its view and its reserve.
 
         Raises:
-            UnknownModel: as `view_for`; the session stays with the model it has.
+            UnknownModel: as `view_for`; the session keeps its model.
         """
         state = self.state
-        if window is None:  # asked before the lock is taken
+        if window is None:  # ask the server before taking the lock
             window = found_for(replace(state.setting, model=wiring.key_of(model)))
         with state.lock:
             view, key = self.view_for(model, window), wiring.key_of(model)
-            if key != state.setting.model:  # a smaller window was the other model's
+            if key != state.setting.model:  # a window that proved smaller was the other model's
                 counted = view.counted
                 counted.learn(counted.calibration.after_word(view.size, size=view.size))
             self._model, self._window = model, window

@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from compact.session.views.recalled_turns import TurnRecall
 
 LEAST_WINDOW = 64
-"""How many tokens the smallest allowed window has. A smaller one could not hold a message."""
+"""The smallest allowed window, in tokens. A smaller one could not hold a message."""
 SOON = 5.0
-"""How many seconds to wait for a server to say a model's window before a session is opened."""
+"""How long to wait for a server to say a model's window before a session is opened, in seconds."""
 FORMAT_NOTE = "format"
-"""The name of the note with the format that a session changed to when it had only texts."""
+"""The name of the note with the format that a session changed to while it had only texts."""
 PAGE = 256
-"""How many messages are read at once."""
+"""How many messages to read at once."""
 
 
 class SessionOptions(TypedDict, total=False):
@@ -79,30 +79,29 @@ class SessionOptions(TypedDict, total=False):
     `ollama`. A session keeps its format, unless it has only texts. Then, without this option, it
     changes to the format of the first message that fits only one format."""
     prompt: PromptParts | None
-    """The parts from which a system prompt is assembled, for the mode and within the budget of the
-    window's tier. This prompt comes before the history's own system messages."""
+    """The parts of a system prompt, which is assembled for the mode and within the budget of the
+    window's tier. It comes before the history's own system messages."""
     user_mode: str | Path | None
     """The file with the texts of the mode `user`."""
     tiers: Mapping[int, TierSettings] | None
-    """Settings for single tiers (sizes of windows), by the tier's number."""
+    """Tier number → settings for that tier. A tier is a class of window sizes."""
     models: ModelBook | None
-    """The facts that are known about models. Default: the built-in book."""
+    """The known facts about models. Default: the built-in book."""
     policy: CompactPolicy | None
     """What is kept, and when and how far to compress. Default: `CompactPolicy()`."""
     summarizer: str | ChatModel | Sequence[str | ChatModel] | Summarizer | None
-    """What writes the summaries: `model` (default) is the session's own model if it can be called
-    and is good enough, else code; `extractive` is code; or a model or its key (`ollama:qwen3:8b`);
-    several, tried in this order; your own object; or None for no summary but a receipt."""
+    """What writes the summaries. `model` (default): the session's own model if it can be called and
+    is good enough, else code. `extractive`: code. Or a model or its key (`ollama:qwen3:8b`);
+    several, tried in this order; your own object; or None for only a receipt."""
     fallbacks: Sequence[str | ChatModel] | None
     """Models to ask, in this order, if the asked model does not answer."""
     patience: Patience | None
     """How long to keep asking models given by key, for answers and for summaries."""
     memory: bool | MemoryManager | None
-    """Where to find old turns to quote before the user's newest message, if it is about them: True
-    for the session's own store, or a memory of the same scope. Default: nothing is quoted."""
+    """Where to find old turns to quote before the user's newest message, if it is about them. True:
+    the session's own store. Or a memory of the same scope. Default: nothing is quoted."""
     recall_tokens: int | None
-    """At most how many tokens to quote per message. Default: a tenth of the window, at most 1,000.
-    """
+    """How many tokens to quote per message. Default: a tenth of the window, at most 1,000."""
     archive: str | Path | StorageAdapter | None
     """Where to keep copies, without secrets, of what compressions take out of prompts: a folder,
     `s3://BUCKET/PREFIX`, or your own adapter."""
@@ -111,7 +110,7 @@ class SessionOptions(TypedDict, total=False):
     on_event: Callable[[Event], None] | None
     """Called with each event, in order. The `emit` of an `EventBus` hands them to exporters."""
     session_id: str
-    """Opens the session of that id if the store has it, else makes it."""
+    """Opens the session with that id if the store has it, else creates it."""
     scope: str
     """The user, tenant or project that the session belongs to. Default: `default`, for one person.
     A session of another scope is never opened."""
@@ -120,7 +119,7 @@ class SessionOptions(TypedDict, total=False):
 
 
 DEFAULTS: Mapping[str, object] = {"summarizer": wiring.OWN, "scope": DEFAULT_SCOPE}
-"""Defaults of options, other than None."""
+"""Defaults of options that are not None."""
 
 
 def opened(
@@ -129,11 +128,11 @@ def opened(
     store: str | Path | SessionStore | None,
     options: SessionOptions,
 ) -> tuple[SessionState, int]:
-    """The requested session, made if the store has none, and the tokens of its window.
+    """Return the requested session, created if the store has none, and its window in tokens.
 
     Raises:
-        InvalidConfig, UnknownModel, InvalidArgument: an option is wrong, or the session that
-            is there is in another format or scope.
+        InvalidConfig, UnknownModel, InvalidArgument: an option is wrong, or the stored session has
+            another format or scope.
         StoreFailed: the store cannot be opened.
     """
     model = None if own is None else wiring.key_of(own)
@@ -144,15 +143,17 @@ def opened(
     given_size = None if window is None else checked_size("window", window, least=least)
     window = found_for(setting) if given_size is None else given_size
     size = setting.size(window)
-    setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
+    # refused before the store is opened
+    setting.policy(options.get("policy") or CompactPolicy(), size)
     asked = format_named(options.get("format") or format_for(model))
     otherwise = None if window is None else "chars"
     counter = _counter(asked.name, options, model, otherwise)
-    wiring.summarizer(options.get("summarizer"), counter, book=setting.book)  # refused in time
+    # refused before the store is opened
+    wiring.summarizer(options.get("summarizer"), counter, book=setting.book)
     setting = replace(setting, summarizer=_writers(options, own, setting).first)
     for key in options.get("fallbacks") or ():
-        wiring.chat_model(key)  # this too
-    opened_store = wiring.session_store(store)
+        wiring.chat_model(key)  # also refused before the store is opened
+    opened_store = wiring.session_store(store, options.get("scope", DEFAULT_SCOPE))
     owns = store is None or isinstance(store, str | Path)
     try:
         session = _session_in(opened_store, options, asked.name, counter, model)
@@ -167,7 +168,7 @@ def opened(
 
 
 async def found_window(model: str) -> int | None:
-    """Tokens of a model's window as its server says. None if it does not say.
+    """Return a model's window in tokens, as its server says; None if it does not say.
 
     Raises:
         UnknownModel: the key names no provider.
@@ -183,8 +184,8 @@ async def found_window(model: str) -> int | None:
 
 
 def found_for(setting: Setting) -> int | None:
-    """The window of a setting's model as its server says. None if the window is known already, or
-    the server cannot be asked here and now.
+    """Return the window of a setting's model, as its server says. None if the window is known
+    already, or the server cannot be asked now.
     """
     if setting.model is None:
         return None
@@ -210,7 +211,7 @@ def _session_in(
     counter: TokenCounter,
     model: str | None,
 ) -> Session:
-    """The store's session of that id, made if there is none.
+    """Return the store's session with that id, created if there is none.
 
     Raises:
         InvalidConfig: it has another format, or belongs to another scope.
@@ -240,8 +241,8 @@ def _session_in(
 
 
 def _in_format(store: SessionStore, session: Session, asked: str | None) -> Session:
-    """The session in its present format, or in the requested one if everything in it reads the same
-    there, as texts do.
+    """Return the session in its present format, or in the requested one if everything in it reads
+    the same there, as texts do.
 
     Raises:
         InvalidConfig: it does not.
@@ -262,7 +263,7 @@ def _in_format(store: SessionStore, session: Session, asked: str | None) -> Sess
 
 
 def _reads_the_same(store: SessionStore, branch: Branch, wire: WireFormat) -> bool:
-    """Whether another format reads everything on a branch the same."""
+    """Return whether another format reads everything on a branch the same."""
     return all(
         wire.reads_the_same(message)
         for start in range(0, branch.messages, PAGE)
@@ -271,18 +272,18 @@ def _reads_the_same(store: SessionStore, branch: Branch, wire: WireFormat) -> bo
 
 
 class OtherFormat(NamedTuple):
-    """A message that cannot be in a session's format."""
+    """A message that does not fit a session's format."""
 
     place: int
     """Its place in the given list."""
     name: str
-    """The format that it is in."""
+    """The format that it has."""
 
 
 def other_format(
     state: SessionState, given: Sequence[Message | Mapping[str, Any]]
 ) -> OtherFormat | None:
-    """The first of these messages that cannot be in the session's format."""
+    """Return the first of these messages that does not fit the session's format, or None."""
     name = state.wire.name
     for place, message in enumerate(given):
         if not isinstance(message, Message) and (other := format_instead(message, name)):
@@ -291,7 +292,7 @@ def other_format(
 
 
 def may_be_in(state: SessionState, name: str) -> bool:
-    """Whether everything in a session reads the same in another format."""
+    """Return whether everything in a session reads the same in another format."""
     branch = state.store.branch(state.branch_id)
     return _reads_the_same(state.store, branch, format_named(name))
 
@@ -305,7 +306,7 @@ def _state(
     own: wiring.Model | None,
     size: int,
 ) -> SessionState:
-    parts_beside(counter, options.get("system"), options.get("tools"))  # refused in time
+    parts_beside(counter, options.get("system"), options.get("tools"))  # refuses wrong tools now
     policy = options.get("policy") or CompactPolicy()
     if "summarizer" in options and options["summarizer"] is None:
         policy = policy.model_copy(update={"strategy": "off"})
@@ -339,7 +340,7 @@ def _state(
         redactor=redactor,
         recall=_recall(store, session.scope, options, redactor),
     )
-    state.prompting.mode(policy.mode)  # refused where there is no such mode
+    state.prompting.mode(policy.mode)  # refuses an unknown mode now
     state.open(session.branch)
     return state
 
@@ -351,9 +352,7 @@ def _choosing(
     policy: CompactPolicy,
     emit: Emit,
 ) -> Callable[[wiring.Model | None, int], tuple[wiring.Writers, Summarizer]]:
-    """A function that finds who writes summaries, for a session's own model and the tokens of its
-    window.
-    """
+    """Return a function that finds what writes summaries, for a model and its window."""
 
     def chosen(own: wiring.Model | None, size: int) -> tuple[wiring.Writers, Summarizer]:
         writers = _writers(options, own, setting)

@@ -1,4 +1,4 @@
-"""Tokens of a prompt beside its messages, and checks of given sizes."""
+"""The tokens of a prompt besides its messages, and checks of given sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compact.messages.tokens import TokenCounter
 
 
 def checked_size(name: str, size: object, *, least: int = 1) -> int:
-    """The number of tokens given as an argument.
+    """Return a number of tokens given as an argument.
 
     Raises:
         InvalidArgument: it is not a whole number, or below `least`; the text names the argument.
@@ -31,7 +31,7 @@ def overhead_of(
     system: str | Sequence[Mapping[str, Any]] | None,
     tools: Sequence[Mapping[str, Any]] | None,
 ) -> int:
-    """Tokens of the prompt beside the messages."""
+    """Return the tokens of the prompt besides the messages."""
     return sum(parts_beside(counter, system, tools).values())
 
 
@@ -40,7 +40,7 @@ def parts_beside(
     system: str | Sequence[Mapping[str, Any]] | None,
     tools: Sequence[Mapping[str, Any]] | None,
 ) -> dict[str, int]:
-    """The same by part: a system field, tool schemas, the priming of the reply.
+    """Return the same by part: a system field, tool schemas, and the tokens that begin the reply.
 
     Raises:
         InvalidArgument: one of the tools is not a tool schema.
@@ -57,7 +57,7 @@ def parts_beside(
 
 
 def _is_schema(tool: Mapping[str, Any]) -> bool:
-    """Whether it describes a tool, as far as its parts are counted."""
+    """Return whether the parts of a tool schema that are counted are well-formed."""
     body = tool.get("function", tool)
     if not isinstance(body, Mapping):
         return False

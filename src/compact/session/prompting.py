@@ -1,8 +1,9 @@
-"""Makes what comes before the history in a session's prompts (FR-16): the system prompt assembled
-for a mode and a window's tier, and what the caller sends in addition to the messages.
+"""Makes what comes before the history in a session's prompts (FR-16): the system prompt, assembled
+for a mode and a window's tier, and what the caller sends besides the messages.
 
 If the format has a field for the system prompt, the assembled prompt goes there, before the
-caller's own words. Otherwise it is the first message. Goals come last, in the field or a message.
+caller's own words. Otherwise it is the first message. Goals come last, in the field or in a
+message.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ System = str | tuple[Mapping[str, Any], ...] | None
 
 
 class Preamble(NamedTuple):
-    """Holds what comes before the history in a prompt."""
+    """What comes before the history in a prompt."""
 
     extras: RequestExtras
-    """What is sent in addition to the messages."""
+    """What is sent besides the messages."""
     parts: Mapping[str, int]
-    """How many tokens each part has."""
+    """Name of a part → its tokens."""
     message: Message | None = None
-    """The system prompt, in formats whose system prompt is a message."""
+    """The system prompt, in formats where it is a message."""
     goals: Message | None = None
-    """The active goals, in formats whose system prompt is a message."""
+    """The active goals, in formats where the system prompt is a message."""
     prompt: SystemPrompt | None = None
-    """How the system prompt was assembled. None without the option `prompt`."""
+    """How the system prompt was assembled; None without the option `prompt`."""
 
     @property
     def tokens(self) -> int:
@@ -55,7 +56,7 @@ class Preamble(NamedTuple):
 
 
 class Prompting:
-    """Makes a session's preambles, each once, by tokenizer, mode and window."""
+    """Makes a session's preambles. Each is made once for a tokenizer, mode and window."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Prompting:
         return bool(self._given.tools)
 
     def has(self, given: RequestExtras) -> bool:
-        """Tell whether the caller sends exactly this now."""
+        """Return whether the caller sends exactly this now."""
         return given == self._given
 
     def give(self, counter: TokenCounter, given: RequestExtras) -> bool:
@@ -94,7 +95,8 @@ class Prompting:
         """
         if given == self._given:
             return False
-        parts_beside(counter, given.system, given.tools)  # refused in time
+        # refuses wrong tools before anything changes
+        parts_beside(counter, given.system, given.tools)
         self._given = given
         self._bare.clear()
         self._made.clear()
@@ -111,8 +113,8 @@ class Prompting:
         return mode_named(name)
 
     def asked(self, policy: CompactPolicy) -> CompactPolicy:
-        """Return the policy for a summarizer. The focus of the user's own mode is added to its
-        guidance.
+        """Return the policy for a summarizer: with the user's own mode, that mode's focus is added
+        to the guidance.
         """
         if policy.mode != "user" or self._own_mode is None:
             return policy
@@ -163,7 +165,7 @@ class Prompting:
         self, counter: TokenCounter, mode: str, size: int, own: int
     ) -> Iterator[PromptOverBudget]:
         """Yield what does not fit the system prompt's budget in a window of that size. The caller's
-        own words count too: `own` of their tokens are in the history.
+        own words count too; `own` is how many of their tokens are in the history.
         """
         budget = tier_of(size, self._tiers).prompt_tokens
         prompt = self.preamble(counter, mode, size).prompt
@@ -218,7 +220,7 @@ def _blocks(system: str | tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, A
 
 
 def mode_in(file: str | Path | None) -> Mode | None:
-    """Read the mode `user` from the user's file. Return None if no file is named.
+    """Read the mode `user` from the user's file. None if no file is named.
 
     Raises:
         InvalidConfig: the file cannot be read.

@@ -1,6 +1,6 @@
 """Reads ahead: takes notes of new messages between turns, in a thread, so that a turn that
-compresses has little left to read. When the messages are read does not change the notes. The thread
-also loads the engine.
+compresses has little left to read. The notes do not depend on when the messages are read. The
+thread also loads the engine.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class ReadingAhead:
         self._stops = False
         self._compressing = 0
         self.beginning = forks.Lock()
-        """Held while a reading or a compression begins, so that each sees the other."""
+        """Held while a reading or a compression begins, so that each knows of the other."""
 
     def begin(self, history: History, since: int) -> None:
-        """Read the history as it is now, unless a reading runs, and make the forms of the messages
-        in view from `since` on. The session's lock is held.
+        """Start to read the history up to now, unless a reading runs, and to make the short forms
+        of the messages from `since` on. The caller holds the session's lock.
 
-        The first reading of a long history is left to the compression, which knows the record that
-        it may begin with.
+        The first reading of a long history is left to the compression, which knows which record to
+        begin with.
         """
         with self.beginning:
             if self._compressing or (self._thread is not None and self._thread.is_alive()):
@@ -45,7 +45,7 @@ class ReadingAhead:
 
     @contextmanager
     def finished(self) -> Iterator[None]:
-        """Wait for a running reading, and begin none meanwhile: notes have one reader."""
+        """Wait for a running reading, and start none meanwhile: notes have only one reader."""
         with self.beginning:
             self._compressing += 1
         try:
@@ -68,12 +68,13 @@ class ReadingAhead:
 
     def _read(self, history: History, since: int, until: int) -> None:
         read = 0
-        # It is read again at the compression, which says what failed; Python would print it all.
+        # Errors are ignored: the compression reads again and reports them, while Python would print
+        # the texts in them.
         with suppress(BaseException):
             from compact.engine.chronology.notes import notes_of
             from compact.engine.forms import forms_of
 
-            while read < until and not self._stops:  # asked after every 32 messages
+            while read < until and not self._stops:  # checked after every 32 messages
                 read = notes_of(history, until=min(read + 32, until)).position
             for _ in forms_of(history).ahead(since, read) if history.counter.is_pure else ():
                 if self._stops:
@@ -85,9 +86,7 @@ _READERS: WeakSet[ReadingAhead] = WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
-    """Stop readings before the interpreter ends. A thread that it ends within a search aborts the
-    process.
-    """
+    """Stop readings before the interpreter ends: a thread ended in native code can abort."""
     for reader in list(_READERS):
         if not reader.beginning.is_inherited:
             reader.stop()

@@ -1,11 +1,11 @@
 """Runs work in threads, off the event loop, on one background loop, or within a time limit.
 
-An async call computes in a thread, so that the event loop goes on with everything else. Models are
-asked on the caller's loop, where their clients belong, and events are delivered there.
+An async call computes in a thread, so that the event loop can do other work. Models are asked on
+the caller's loop, where their clients belong, and events are delivered there.
 
 A blocking call runs its coroutine straight to the end if nothing in it waits. That works even
-inside a running event loop (a notebook has one). If the coroutine may wait, it runs on a background
-loop. Inside a running loop, such a call is refused, and the error names the async form.
+inside a running event loop, such as a notebook's. If the coroutine may wait, it runs on a
+background loop. Inside a running loop such a call is refused, and the error names the async form.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLL_SECONDS = 0.05
-"""How often a waiting thread checks that its caller still waits. A shorter time costs more. With a
-longer time, a cancelled call takes longer to end."""
+"""How often a waiting thread checks that its caller still waits, in seconds. A shorter time costs
+more. With a longer one, a cancelled call takes longer to end."""
 
 
 class _Caller:
-    """Holds the loop of the caller that waits for a thread's work."""
+    """The loop of the caller that waits for a thread's work."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
@@ -56,7 +56,7 @@ class _Caller:
             try:
                 return await work()
             except Exception:
-                if self.has_left:  # nobody hears it, and asyncio would log all that it says
+                if self.has_left:  # nobody waits for it, and asyncio would log the text
                     return None
                 raise
 
@@ -70,9 +70,9 @@ class _Caller:
             except CancelledError:
                 raise asyncio.CancelledError from None
             except TimeoutError:
-                if self._asked.done():  # the work's own
+                if self._asked.done():  # raised by the work itself
                     raise
-                if self.loop.is_closed():  # nobody will ever answer
+                if self.loop.is_closed():  # nobody can answer any more
                     self.leave()
 
     def leave(self) -> None:
@@ -95,8 +95,8 @@ _working: WeakKeyDictionary[_Caller, threading.Thread] = WeakKeyDictionary()
 
 @atexit.register
 def _end_all() -> None:
-    """Give threads five seconds each to end before the interpreter does. A thread that it ends
-    within a search aborts the process.
+    """Give each thread five seconds to end before the interpreter does. A thread that is ended in
+    native code can abort the process.
     """
     for caller, thread in list(_working.items()):
         caller.leave()
@@ -119,13 +119,13 @@ def straight_through(work: Coroutine[Any, Any, T]) -> T:
 
 def off_loop(work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
     """Wrap the coroutine so that it runs in a thread, unless this thread runs it straight to its
-    end anyway. Await the result at once.
+    end anyway. The result must be awaited at once.
     """
     return work if _here.never_waits else in_thread(work)
 
 
 def threaded(function: Callable[[], T]) -> Coroutine[Any, Any, T]:
-    """Call a function that awaits nothing, as `off_loop` does with a coroutine."""
+    """Wrap a function that awaits nothing, like `off_loop` wraps a coroutine."""
 
     async def called() -> T:
         return function()
@@ -134,14 +134,15 @@ def threaded(function: Callable[[], T]) -> Coroutine[Any, Any, T]:
 
 
 async def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine in a thread, and return its result. Calls of `on_loop` in it run on this
+    """Run the coroutine in a thread, and return its result. Its calls of `on_loop` run on this
     loop. A cancelled caller waits until the thread has ended, because the thread may hold locks.
     """
     import asyncio
 
     loop = asyncio.get_running_loop()
     caller, context = _Caller(loop), copy_context()
-    # The error is a result: of one that nobody waits for any more asyncio would log all it says.
+    # The error is passed as a result. asyncio would log the text of an exception that nobody
+    # awaits.
     done: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
 
     def compute() -> None:
@@ -160,7 +161,7 @@ async def in_thread(work: Coroutine[Any, Any, T]) -> T:
         result, error = await asyncio.shield(done)
     except asyncio.CancelledError:
         caller.leave()
-        while not done.done():  # cancelled again, it waits on
+        while not done.done():  # waits on, even if cancelled again
             with suppress(asyncio.CancelledError):
                 await asyncio.shield(done)
         raise
@@ -188,7 +189,7 @@ async def on_loop(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def delivered_on_loop(emit: Emit) -> Emit:
-    """Return an emitter that delivers events in order on the caller's loop, or at once if none."""
+    """Return an emitter that delivers events in order on the caller's loop; at once without one."""
 
     def deliver(event: Event) -> None:
         caller = _here.caller
@@ -210,12 +211,11 @@ class _Running(NamedTuple):
 
 
 _locks: dict[int, threading.Lock] = {}
-"""The lock of each process, by its id. A forked child may inherit one that is held."""
+"""Process id → its lock. A forked child may inherit a lock that is held."""
 _loops: dict[int, _Running] = {}
-"""The background loop of each process, by its id. A forked child has its parent's beside its own.
-"""
+"""Process id → its background loop. A forked child has its parent's besides its own."""
 _ending = threading.Event()
-"""Set when the interpreter ends: no background work is begun."""
+"""Set when the interpreter ends. Then no background work is started."""
 
 
 def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
@@ -240,7 +240,7 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
 
 
 def is_in_loop() -> bool:
-    """Tell whether this thread runs an event loop that a blocking call would block."""
+    """Return whether this thread runs an event loop that a blocking call would block."""
     import asyncio
 
     try:
@@ -270,7 +270,7 @@ def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
 
 
 class BackgroundJob:
-    """Runs work on the background loop. The work itself handles its result."""
+    """Work on the background loop. The work itself handles its result."""
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._ended = threading.Event()
@@ -316,7 +316,7 @@ class BackgroundJob:
 
 def _waited_for(work: Coroutine[Any, Any, T]) -> T:
     """Run work on the background loop, and return the result. If the caller is interrupted, even
-    before the work has begun, the work is cancelled.
+    before the work has started, the work is cancelled.
     """
     from concurrent.futures import Future
 
@@ -347,8 +347,8 @@ def _waited_for(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _background_loop() -> AbstractEventLoop:
-    """The one loop of this process for blocking callers, in a daemon thread. It starts at its first
-    use. A forked child starts its own.
+    """Return the process's loop for blocking callers, which runs in a daemon thread. It starts at
+    its first use. A forked child starts its own.
     """
     import asyncio
 
@@ -365,7 +365,7 @@ def _background_loop() -> AbstractEventLoop:
 @atexit.register
 def _end() -> None:
     """Give work on the background loop five seconds to end before the interpreter does. A thread
-    that it ends within a search aborts the process. Later callers get a new loop.
+    that is ended in native code can abort the process. Later callers get a new loop.
     """
     _ending.set()
     with _locks.setdefault(os.getpid(), threading.Lock()):
@@ -392,7 +392,7 @@ def _end() -> None:
 
 class Exclusive:
     """Lets one caller at a time compress a view, among the threads of a process. Between processes
-    the store decides: a commit on top of an old move is `Superseded`.
+    the store decides: a commit that is based on an old move raises `Superseded`.
     """
 
     def __init__(self) -> None:
@@ -406,7 +406,7 @@ class Exclusive:
 
         Raises:
             RuntimeError: an event's handler asks for a prompt in the thread that makes one.
-            CancelledError: the caller was cancelled while it waited for its turn.
+            CancelledError: the caller was cancelled while it waited.
         """
         if self._owner == get_ident():
             raise RuntimeError("an event's handler asked for a prompt while one is being made")
@@ -424,7 +424,7 @@ class Exclusive:
 
 
 class TimeoutSummarizer:
-    """A summarizer with a time limit, so that one that hangs cannot hold a session up."""
+    """A summarizer with a time limit, so that one that hangs does not stop a session."""
 
     waits = True
 

@@ -1,6 +1,6 @@
 """Reads and writes a session's log of settings, and finds the entry that applies at a position.
 
-An entry applies to its branch. Before a branch begins, its parent's entries apply. So branches,
+An entry applies to its branch. Before the branch begins, its parent's entries apply. So branches,
 undo and `context_at` see what applied at that time.
 """
 
@@ -26,12 +26,12 @@ from compact.messages.sessions import Branch
 EVER = 2**62
 """A position that no session reaches."""
 MOST_TRACKED = 64
-"""At most how many entries of goals' progress a branch keeps: those that prompts use, the newest,
-and some between. The others can be read from the messages again."""
+"""How many entries about the progress of goals a branch keeps: those that prompts use, the newest,
+and some in between. The others can be read from the messages again."""
 
 
 class KnownGoals(NamedTuple):
-    """Holds the goals of an entry."""
+    """The goals of an entry in the log."""
 
     goals: tuple[Goal, ...] = ()
     at: int = 0
@@ -41,26 +41,26 @@ class KnownGoals(NamedTuple):
 
 
 class SessionLog:
-    """Holds the entries of a session's log that were read so far, for its open branch."""
+    """The log entries of a session that were read so far, for its open branch."""
 
     def __init__(self, store: SessionStore, session_id: str) -> None:
         self._store, self._session = store, session_id
         self._changes: list[Change] = []
         self.lineage: Sequence[tuple[str, int]] = ()
-        """The branches that the open one consists of, oldest first, each with the position where it
-        ends. The last one is open-ended."""
+        """The branches that make up the open one, oldest first, each with the position where it
+        ends. The last one has no end."""
 
     def open(self, branch: Branch) -> None:
-        """Switch to a branch, and read all entries again."""
+        """Switch to a branch. All entries are read again."""
         self.lineage = lineage_of(self._store.branches(self._session), branch)
         self._changes = []
 
     def covers(self, branch_id: str, at: int) -> bool:
-        """Whether a position of a branch lies on the open branch."""
+        """Return whether a position of a branch is on the open branch."""
         return any(name == branch_id and at <= end for name, end in self.lineage)
 
     def catch_up(self) -> list[Change]:
-        """Read new entries of all writers."""
+        """Read and return the new entries of all writers."""
         last = self._changes[-1].number if self._changes else 0
         new = self._store.changes(self._session, after=last)
         self._changes += new
@@ -73,11 +73,11 @@ class SessionLog:
         self._changes = [entry for entry in self._changes if entry.number not in instead_of]
 
     def goals_at(self, position: int, tracked: int = EVER) -> KnownGoals:
-        """Return the goals when the session had `position` messages. Include changes by a model's
-        markers up to the position `tracked`.
+        """Return the goals when the session had `position` messages. Changes by a model's markers
+        count up to the position `tracked`.
 
-        An entry of progress applies until goals are set again. If two processes recorded progress,
-        the entry that goes further applies.
+        An entry of progress applies until goals are set again. If two processes stored progress,
+        the entry for the later position applies.
         """
         candidates: list[tuple[tuple[int, int, int], Change, GoalsSet | GoalsTracked]] = []
         for branch_id, end in reversed(self.lineage):
@@ -95,7 +95,7 @@ class SessionLog:
         return KnownGoals()
 
     def mode_at(self, position: int) -> str | None:
-        """The mode that was set when the session had `position` messages."""
+        """Return the mode that was set when the session had `position` messages, or None."""
         for branch_id, end in reversed(self.lineage):
             for change in reversed(self._changes):
                 is_there = change.branch_id == branch_id and change.at <= min(position, end)
@@ -104,7 +104,7 @@ class SessionLog:
         return None
 
     def track(self, goals: Sequence[Goal], since: int, at: int, shown: Collection[int]) -> None:
-        """Record goals that markers changed, at a position. `since` is the number of the entry that
+        """Store goals that markers changed, at a position. `since` is the number of the entry that
         set the goals. `shown` are the positions that prompts use.
         """
         what = GoalsTracked(goals=tuple(goals), since=since)
@@ -112,8 +112,8 @@ class SessionLog:
 
     def _too_many(self, new: int, shown: Collection[int]) -> list[int]:
         """Choose the entries of progress to drop before one is added. First drop those that no
-        prompt uses, and of these the ones with the nearest neighbours, so that some entry is near
-        any position. Then drop the oldest.
+        prompt uses; of these, the ones with the nearest neighbours, so that an entry is near every
+        position. Then drop the oldest.
         """
         branch_id = self.lineage[-1][0]
         own = sorted(
@@ -133,8 +133,8 @@ class SessionLog:
         return [number for _, (_, number) in ranked[:too_many]]
 
     def recalled(self, window: int, projection: str | None) -> dict[int, Change]:
-        """Return the entries of recall for a window's prompts that continue a projection, by the
-        position of the message that each one comes before.
+        """Return the recall entries for a window's prompts that continue a projection: position of
+        a message → the entry that is shown before it.
         """
         entries: dict[int, Change] = {}
         for change in self._recalled_for(window):
@@ -146,8 +146,8 @@ class SessionLog:
         return entries
 
     def recalled_no_more(self, window: int, projection: str | None) -> list[int]:
-        """Return the numbers of the window's entries of recall that this branch no longer shows:
-        those of other projections, and those that were left out since.
+        """Return the numbers of the window's recall entries that this branch no longer shows: those
+        of other projections, and those left out since.
         """
         own, shown = self.lineage[-1][0], self.recalled(window, projection).values()
         numbers = {change.number for change in shown}
@@ -164,7 +164,7 @@ class SessionLog:
         ]
 
     def system_shown(self, of: str) -> list[int]:
-        """Return the numbers of the entries that show other words for that system prompt."""
+        """Return the numbers of the entries that replace that system prompt."""
         return [
             change.number
             for change in self._changes
@@ -173,7 +173,7 @@ class SessionLog:
 
 
 def lineage_of(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:
-    """The branches that a branch consists of, oldest first, each with its end."""
+    """Return the branches that make up a branch, oldest first, each with its end."""
     by_id = {b.id: b for b in branches}
     rows = [(branch.id, EVER)]
     end = branch.fork

@@ -1,5 +1,5 @@
-"""Holds an open session: its store, its history, its log of goals, modes and pins, and what its
-prompts begin with. `counted_session` holds what depends on a tokenizer, `views` what depends on a
+"""The state of an open session: its store, its history, its log of goals, modes and pins, and what
+its prompts begin with. `counted_session` has what depends on a tokenizer, `views` what depends on a
 window.
 """
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from compact.session.views.recalled_turns import TurnRecall
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
-"""How many moves are searched for the projection used now, and for one that was used long ago."""
+"""How many moves to search for the projection used now, and for one that was used long ago."""
 CALIBRATION, COUNTED, KEY = "calibration:", "counted:", "key:"
 """Prefixes of the session's notes: a tokenizer's calibration, the tokenizer that counted a window's
 projection, and the keys of compact's own text."""
@@ -60,22 +60,22 @@ projection, and the keys of compact's own text."""
 
 @dataclass(slots=True)
 class SessionState:
-    """Holds the state of an open session."""
+    """The state of an open session."""
 
     id: str
     store: SessionStore
     wire: WireFormat
     counter: TokenCounter
-    """The session's own counter, which also makes the store's counts."""
+    """The session's own counter. The store's counts are made with it too."""
     policy: CompactPolicy
     """The policy that the user set. `policy_for` completes it for a window."""
     setting: Setting
-    """What is known of the model, its tier and the summarizer."""
+    """The facts about the model, its tier and the summarizer."""
     writers: Writers
-    """The models that write the summaries, as chosen for the session's model."""
+    """The models that write the summaries, chosen for the session's model."""
     summarizer: Summarizer
     choose: Callable[[Model, int], tuple[Writers, Summarizer]]
-    """Chooses writers and summarizer for another model, and a window of that many tokens."""
+    """Chooses writers and summarizer for another model and a window of that many tokens."""
     emit: Emit
     prompting: Prompting
     """Makes what comes before the history in prompts, by mode and window."""
@@ -84,7 +84,7 @@ class SessionState:
     archive: Archive | None = None
     """Keeps copies of what compressions take out of prompts."""
     recall: TurnRecall | None = None
-    """Recalls old turns automatically. None if that is off."""
+    """Recalls old turns automatically; None if that is off."""
     redactor: Redactor = NOTHING_ELSE
     """Finds secrets in addition to those that are always redacted."""
     history: SessionHistory = field(init=False)
@@ -97,11 +97,11 @@ class SessionState:
     gives_tools: bool = True
     """Whether the caller's tools are sent. A model that cannot call tools gets none."""
     revision: int = 0
-    """Grows with each change of branch, goals, pins or tools."""
+    """Increases with each change of branch, goals, pins or tools."""
     lock: forks.Lock = field(default_factory=forks.Lock)
-    """Held while what is shown is changed or taken, never while waiting."""
+    """Held while what is shown is changed or read, never while waiting."""
     _first_mode: str = field(init=False)
-    """The mode until another one is set."""
+    """The mode at opening. It applies until another one is set."""
     _resolved: tuple[object, CompactPolicy] | None = None
     _seen: Version | None = None
     """The store's version when the log was last read."""
@@ -119,11 +119,11 @@ class SessionState:
         return [bytes.fromhex(notes[name]["key"]) for name in sorted(notes) if name[:4] == KEY]
 
     def _first_key(self) -> bytes:
-        """Make the session's key, store it, and return the key that the store has first. If two
+        """Make the session's key and store it. Return the key that the store has first. If two
         processes stored one, text with either key is recognized.
         """
         key = f"{clock_and_ids.new_id()}{clock_and_ids.new_id()}".encode()
-        with suppress(StoreFailed):  # a file that is only read: the key lasts as long as it is open
+        with suppress(StoreFailed):  # if the file is read-only, the key lasts while it is open
             self.store.note(self.id, f"{KEY}{clock_and_ids.new_id()}", {"key": key.hex()})
         return next(iter(self._keys()), key)
 
@@ -146,7 +146,7 @@ class SessionState:
         self.revision += 1
 
     def asks(self, model: str) -> None:
-        """Show the history in the form that is sent to the model."""
+        """Show the history in the form that may be sent to this model."""
         sent = self.setting.book.reasoning_sent_of(model)
         asked = is_of_other(model, self.wire.name), sent
         if asked != (self.history.asks_other, self.history.reasoning_sent):
@@ -154,7 +154,7 @@ class SessionState:
             self.revision += 1
 
     def catch_up(self) -> Version | None:
-        """Load the messages, goals, pins and calibrations that other processes stored. Return the
+        """Read the messages, goals, pins and calibrations that other processes stored. Return the
         store's version.
         """
         with self.lock:
@@ -170,7 +170,7 @@ class SessionState:
             new = self.log.catch_up()
             if not new:
                 return
-            self.history.catch_up()  # what is said of messages comes after them
+            self.history.catch_up()  # the changes may be about messages that were not read yet
             for change in new:
                 self._show(change)
             if not all(isinstance(change.what, GoalsTracked | TurnsRecalled) for change in new):
@@ -179,8 +179,8 @@ class SessionState:
             self._go_on_in(self.log.mode_at(len(self.history)) or self._first_mode)
 
     def _show(self, change: Change) -> None:
-        """Apply a change to the history's messages. Ignore a change for a message that the open
-        branch does not have.
+        """Apply a change to the history's messages. A change for a message that the open branch
+        does not have is ignored.
         """
         what, at, history = change.what, change.at, self.history
         if isinstance(what, SystemShown):
@@ -207,7 +207,7 @@ class SessionState:
                     self._calibrations[tokenizer] = calibration
 
     def calibration(self, tokenizer: str) -> Calibration:
-        """Return a tokenizer's calibration: the same object until the calibration changes."""
+        """Return a tokenizer's calibration. It is the same object until the calibration changes."""
         if tokenizer not in self._calibrations:
             self._calibrations[tokenizer] = Calibration()
         return self._calibrations[tokenizer]
@@ -227,7 +227,7 @@ class SessionState:
         return self._resolved[1]
 
     def with_policy(self, decision: TriggerDecision, guidance: str = "") -> TriggerDecision:
-        """Return a decision with the policy it was made by, and the session's model. `guidance` is
+        """Add to a decision the policy that it was made by, and the session's model. `guidance` is
         the user's own guidance for this compression.
         """
         policy, model = self.policy_for(decision.window), self.setting.model or ""
@@ -237,14 +237,14 @@ class SessionState:
         return decision.model_copy(update=facts)
 
     def trust(self, projection: Projection | None) -> Reliability | None:
-        """Return how far a context can be trusted. None if the model is not known."""
+        """Return how far a context can be trusted; None if the model is unknown."""
         number = projection.number if projection else 0
         is_by_model = projection is not None and projection.is_by_model
         return self.setting.reliability(number, by_model=is_by_model)
 
     def tell_trust(self, window: int, projection: Projection, *, before: int = 0) -> None:
-        """Report that a window's context can be trusted less. Do not report again what was already
-        true after `before` compressions.
+        """Report that a window's context can be trusted less. Something that was already true after
+        `before` compressions is not reported again.
         """
         trust = self.trust(projection)
         if trust is not None and trust.warning and before < trust.warn_after:
@@ -258,12 +258,12 @@ class SessionState:
             )
 
     def counted_by(self, projection: Projection) -> str:
-        """Return the tokenizer that counted a projection. Default: the session's own."""
+        """Return the tokenizer that counted a projection; by default the session's own."""
         note = self._noted.get(f"{COUNTED}{projection.window}", {})
         return str(note["by"]) if note.get("projection") == projection.id else self.tokenizer
 
     def counted_noted(self, projection: Projection, by: str) -> dict[str, Mapping[str, Any]]:
-        """Build the note that names the tokenizer which counted a projection, if it is another."""
+        """Return the note that names a projection's tokenizer; empty if it is the session's own."""
         if by == self.tokenizer:
             return {}
         return {f"{COUNTED}{projection.window}": {"projection": projection.id, "by": by}}
@@ -284,7 +284,7 @@ class SessionState:
         self.record(GoalsSet(goals=tuple(goals)), len(self.history))
 
     def set_mode(self, name: str) -> None:
-        """Set the session's mode. The mode is kept when the session is reopened.
+        """Set the session's mode. It is kept when the session is reopened.
 
         Raises:
             InvalidConfig: there is no such mode.
@@ -305,8 +305,8 @@ class SessionState:
 
     def show_system(self, messages: Sequence[Message], own: str | None = None) -> int:
         """Show these messages instead of the leading system messages, on every branch that begins
-        with those. Return by how many tokens they are larger. The stored messages stay. `own` are
-        the client's own words in a single message.
+        with those. Return how many more tokens they have. The stored messages do not change. `own`
+        are the client's own words in a single message.
         """
         with self.lock:
             shown, more = self.history.as_shown(messages, own)
@@ -314,14 +314,14 @@ class SessionState:
             return more
 
     def track_goals(self, goals: Sequence[Goal], since: KnownGoals, at: int) -> None:
-        """Record the goals at a position, after markers changed the goals `since`."""
+        """Store the goals at a position, after markers changed the goals `since`."""
         with self.lock:
             self.log.track(goals, since.since, at, [move.at for move in self.moves()])
             self._take_log()
 
     def goals_shown(self, since: Projection | None, position: int) -> tuple[Goal, ...]:
         """Return the goals to show in a prompt that continues the projection `since`, at `position`
-        messages. Leave out changes by markers after it: the prompt shows those markers.
+        messages. Later changes by markers are left out, because the prompt shows those markers.
         """
         return self.log.goals_at(position, since.at if since else 0).goals
 
@@ -332,8 +332,8 @@ class SessionState:
 
     @property
     def writer_waits(self) -> bool:
-        """Whether the summarizer may wait. If the user named none, a call that blocks an event loop
-        does not ask one.
+        """Whether the summarizer may wait. In a call that blocks an event loop, a model that the
+        user did not name is not asked, so nothing waits.
         """
         return self.summarizer.waits and not (self.writers.own and running.is_in_loop())
 
@@ -350,14 +350,14 @@ class SessionState:
         return projection.model_copy(update={"checkpoints": live})
 
     def give_tools(self, given: bool) -> None:
-        """Set whether to send the caller's tools from now on."""
+        """Set whether the caller's tools are sent from now on."""
         with self.lock:
             if given != self.gives_tools:
                 self.gives_tools = given
                 self.revision += 1
 
     def give(self, given: RequestExtras) -> None:
-        """Set what to send in addition to the messages from now on.
+        """Set what is sent besides the messages from now on.
 
         Raises:
             InvalidArgument: one of the tools is not a tool schema.
@@ -367,12 +367,12 @@ class SessionState:
                 self.revision += 1
 
     def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:
-        """Return the moves on the open branch, newest first, for one window or for all. Search only
-        the `most` newest moves.
+        """Return the moves on the open branch, newest first, for one window or for all. Only the
+        `most` newest moves are searched.
         """
         rows = self.store.moves(self.id, window, most=most)
         return (move for move in rows if self.covers(move.branch_id, move.at))
 
     def covers(self, branch_id: str, at: int) -> bool:
-        """Tell whether a position of a branch is part of the open branch."""
+        """Return whether a position of a branch is on the open branch."""
         return self.log.covers(branch_id, at)

@@ -1,8 +1,9 @@
 """Reads the system prompt of a resent list, and changes which system prompt is shown.
 
-A system prompt is recognized by its place. Other words there do not make an edited past (decision
-015). A client may merge all that comes before a prompt's messages into one message. From this
-compact takes its own text by its key, and the shown system prompt by its exact text (decision 046).
+A system prompt is recognized by its place. Other words there do not count as an edited past
+(decision 015). A client may merge everything before a prompt's messages into one message. compact
+removes its own text from it, which it knows by its key, and the shown system prompt, which it knows
+by its exact text (decision 046).
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from compact.session.state import SessionState
 from compact.session.views.recalled_turns import KIND
 
 STANDING = ("Goals", "Prompt", KIND)
-"""Kinds of text that compact adds and that neither quote nor summarize the conversation: the text
-before the messages of every prompt, and recalled turns."""
+"""Kinds of compact's own text that neither quote nor summarize the conversation: the text before
+the messages of every prompt, and recalled turns."""
 MOST_TRIES = 100
-"""How often a list or a step is tried if other processes write first. More tries only help if many
-processes write to one session at once."""
+"""How often to try a list or a step again if other processes write first. More tries help only if
+many processes write to one session at once."""
 
 
 class SystemSaid(NamedTuple):
     """The system prompt of a list, to be shown instead of the history's."""
 
     messages: tuple[Given, ...] = ()
-    """Empty if the list has fewer system messages."""
+    """Empty if the list has fewer system messages than the history."""
     own: str | None = None
-    """The client's own words in the system prompt. None if all of its words are the client's."""
+    """The client's own words in the system prompt. None if all of it is the client's."""
 
 
 def without_ours(
     given: Sequence[Given], own: OwnText
 ) -> tuple[list[Given], list[str | None], bool]:
-    """Take compact's own text out of the list's leading system messages. Return the list, the kind
+    """Remove compact's own text from the list's leading system messages. Return the list, the kind
     of each message that is compact's own, and whether there was any such text.
     """
     asked, kinds = list(given), [own.kind_of(text_of(message)) for message in given]
@@ -56,8 +57,8 @@ def without_ours(
 
 
 def _own_words(message: Given, own: OwnText) -> Given | None:
-    """Return a message without compact's own text: the same object if it has none of that, None if
-    it has nothing else.
+    """Return a message without compact's own text. If it has no such text, the same object; if it
+    has nothing else, None.
     """
     blocks = blocks_of(message)
     left = [_own_block(block, own) for block in blocks]
@@ -77,8 +78,8 @@ def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
 def system_said(
     state: SessionState, said: Sequence[Given], leading: int, *, has_ours: bool
 ) -> SystemSaid:
-    """Return the system messages of a list, as many as the history has. If the list has more, join
-    the last ones. If the list has fewer, return none.
+    """Return the system messages of a list, as many as the history has. If the list has more, the
+    last ones are joined. If it has fewer, return none.
     """
     if leading and has_ours and (system := _merged(state, said, leading)):
         return system
@@ -90,8 +91,8 @@ def system_said(
 def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemSaid | None:
     """Return the system prompt if a client sends back the shown one with more words around it.
 
-    The new words replace those that were around the client's own words before, so that no prompt
-    grows from turn to turn. Return None if the shown prompt is not there word for word.
+    The new words replace those that were around the client's own words before, so that the prompt
+    does not grow from turn to turn. Return None if the shown prompt is not there word for word.
     """
     shown, whole = state.history[:leading], _whole_text(said)
     texts = {_whole_text([message]) for message in shown}
@@ -114,7 +115,7 @@ def _merged(state: SessionState, said: Sequence[Given], leading: int) -> SystemS
 
 
 def _joined(messages: Sequence[Given]) -> Given:
-    """Join system messages into one. If one is malformed, return that one, to be refused later."""
+    """Join system messages into one. A malformed one is returned alone, to be refused later."""
     first, *others = messages
     if not others:
         return first
@@ -126,7 +127,7 @@ def _joined(messages: Sequence[Given]) -> Given:
 
 
 def _whole_text(messages: Sequence[Given]) -> str:
-    """Join the texts of messages as paragraphs. Empty if the messages hold more than texts."""
+    """Join the texts of messages as paragraphs; empty if the messages contain more than texts."""
     blocks = [block for message in messages for block in blocks_of(message)]
     texts = [block["text"] for block in blocks if block.keys() == {"type", "text"}]
     texts = [text for text in texts if isinstance(text, str)]
@@ -137,8 +138,8 @@ def _whole_text(messages: Sequence[Given]) -> str:
 
 
 def show_system(state: SessionState, system: Sequence[Message], own: str | None = None) -> None:
-    """Show this system prompt from now on. `own` are the client's own words in the prompt. If the
-    number of tokens changes, correct the counts of the projections in use.
+    """Show this system prompt from now on. `own` are the client's own words in it. If its number of
+    tokens changes, the counts of the projections in use are corrected.
     """
     more = state.show_system(system, own)
     if more == 0:
@@ -151,7 +152,7 @@ def show_system(state: SessionState, system: Sequence[Message], own: str | None 
 
 
 def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
-    """Store the projection used for a window again, with its count of tokens corrected."""
+    """Store the projection used for a window again, with a corrected count of tokens."""
     newest = state.store.moves(state.id, window, most=1)
     move = next(state.moves(window), None)
     if move is None or move.projection_id is None:
@@ -190,15 +191,16 @@ class Repeated(NamedTuple):
     """A system message that a program added again."""
 
     position: int
-    """The position of the first such message in the session."""
+    """The position, in the session, of the message that it repeats."""
     message: Message
 
 
 class RepeatedSystemPrompt:
-    """Recognizes the system prompt that a program adds again after opening a session.
+    """Recognizes the system prompt that a program adds again after it reopened a session.
 
-    Until a program adds another message, the system messages that the session began with are
-    recognized, even in other words. If it began with none, others are recognized by the same words.
+    Until the program adds another message, the system messages at the session's beginning are
+    recognized, even in other words. If it began with none, later ones are recognized by the same
+    words.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -207,7 +209,7 @@ class RepeatedSystemPrompt:
         """How many system messages were repeated. None: nothing is recognized any more."""
 
     def repeated_in(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Repeated]:
-        """Return the leading system messages in `given` that the session had already."""
+        """Return the leading system messages in `given` that the session already had."""
         repeated: list[Repeated] = []
         if self._said is None:
             return repeated
@@ -220,8 +222,8 @@ class RepeatedSystemPrompt:
         return repeated
 
     def take(self, repeated: Sequence[Repeated], *, ends: bool) -> list[Message]:
-        """Show these messages instead of those that the session had, if their words differ. Return
-        the session's messages as they are now. `ends` says that other messages follow.
+        """Show these messages instead of the session's, if their words differ. Return the session's
+        messages as they are now. `ends` says that other messages follow.
         """
         if self._said is not None:
             self._said = None if ends else self._said + len(repeated)
@@ -235,11 +237,11 @@ class RepeatedSystemPrompt:
         return [history[position] for position, _ in repeated]
 
     def end(self) -> None:
-        """Recognize no more repeated system messages, because another message came."""
+        """Stop recognizing repeated system messages, because another message came."""
         self._said = None
 
     def _place(self, said: Message, number: int) -> int | None:
-        """Return the session's position of the repeated system message with that number."""
+        """Return the position of the system message that this one, number `number`, repeats."""
         history = self._state.history
         if leading := leading_system(history):
             return number if number < len(leading) else None

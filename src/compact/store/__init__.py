@@ -1,4 +1,4 @@
-"""Where sessions are kept: SQLite, memory, folders, buckets, archives.
+"""Where sessions are kept: SQLite, memory, folders, S3 buckets, archives.
 
-This room knows nothing of compression, nor of the code that calls it.
+The modules of this room do not import the engine or any code that uses the store.
 """

@@ -1,4 +1,4 @@
-"""A session store in memory. It keeps all promises of the store on disk except durability."""
+"""A session store in memory. It works like the store on disk, but keeps nothing on disk."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from compact.text.terms import index_words, looked_for, pieces_of, searchable
 
 
 class _BranchLog:
-    """A branch's own entries, with indexes over them."""
+    """The entries that a branch itself holds, without its ancestors', and indexes over them."""
 
     def __init__(self, branch: Branch) -> None:
         self.branch = branch
         self.entries: list[Entry] = []
         self.marks: dict[int, list[int]] = defaultdict(list)
-        """Mark → positions of the branch's own entries with this mark, ascending."""
+        """Mark → positions of entries with this mark, ascending."""
         self.places: dict[str, list[int]] = defaultdict(list)
-        """Id → positions of the branch's own entries with this id, ascending."""
+        """Message id → positions of entries with this id, ascending."""
         self.links: list[bytes] = []
-        """Chain hashes of the branch's own entries, computed on demand."""
+        """Chain hashes of the entries, computed when asked for."""
         self.findable = 0
-        """How many of the own entries are found by their chain hash."""
+        """How many of the entries are found by their chain hash."""
         self.index: dict[str, Counter[int]] = defaultdict(Counter)
         self.indexed = 0
         self.tokens = 0
@@ -64,7 +64,7 @@ class InMemoryStore:
         self._lines: dict[str, _BranchLog] = {}
         self._moves: dict[str, list[Move]] = defaultdict(list)
         self._projections: dict[str, tuple[str, Projection]] = {}
-        """Projection id → the session's id, and the projection."""
+        """Projection id → the session's id and the projection."""
         self._checkpoints: dict[str, dict[str, Checkpoint]] = defaultdict(dict)
         self._snapshots: dict[str, list[Snapshot]] = defaultdict(list)
         self._changes: dict[str, list[Change]] = defaultdict(list)
@@ -76,7 +76,7 @@ class InMemoryStore:
         """Branches with entries that are not in `_by_chain` yet."""
 
     def close(self) -> None:
-        """Do nothing: memory needs no closing."""
+        """Do nothing: there is nothing to close."""
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class InMemoryStore:
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
-        """Append entries, all or none; returns the branch's new length."""
+        """Append entries, all or none. Return the branch's new length."""
         with self._lock:
             line = self._line(branch_id)
             at = line.stop
@@ -175,7 +175,7 @@ class InMemoryStore:
             return line.stop
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
-        """Return the entries at these positions, in order; a negative start counts from the end."""
+        """Return the entries at these positions, in order. A negative start counts from the end."""
         with self._lock:
             end = self._line(branch_id).stop
             if start >= end:
@@ -203,7 +203,7 @@ class InMemoryStore:
         return positions
 
     def position_of(self, branch_id: str, message_id: str) -> int | None:
-        """Return the newest position whose message id is, or begins with, `message_id`."""
+        """Return the newest position of the message whose id is, or begins with, `message_id`."""
         with self._lock:
             lineage = self._lineage(branch_id)[::-1]
             for line, _, high in lineage:
@@ -320,8 +320,8 @@ class InMemoryStore:
                 )
 
     def _keep(self, session_id: str, projection: Projection) -> None:
-        """Store a projection. Stored ids stay as they are. A projection keeps its checkpoints'
-        levels.
+        """Store a projection. A projection or checkpoint whose id is stored already is not changed.
+        The projection keeps its own level for each checkpoint.
         """
         known = self._checkpoints[session_id]
         live = tuple(at_level(known.setdefault(c.id, c), c.level) for c in projection.checkpoints)
@@ -329,7 +329,7 @@ class InMemoryStore:
         self._projections.setdefault(projection.id, (session_id, kept))
 
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
-        """Return the newest moves of one window or of all windows, newest first."""
+        """Return the newest moves of one window, or of all if `window` is None. Newest first."""
         with self._lock:
             newest: list[Move] = []
             for move in reversed(self._moves[session_id]):
@@ -415,8 +415,8 @@ class InMemoryStore:
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
         """Return messages that share words with the text, best first.
 
-        For each name that a message holds, ln(1 + messages / messages with the name) is added to
-        the message's score. Of messages with equal scores the newer comes first.
+        Each name from the text that a message contains adds ln(1 + messages / messages with the
+        name) to its score. Of messages with equal scores the newer one comes first.
         """
         names = looked_for(text)
         scores: Counter[int] = Counter()
@@ -452,7 +452,7 @@ class InMemoryStore:
         return self._lines[branch_id]
 
     def _lineage(self, branch_id: str) -> list[tuple[_BranchLog, int, int]]:
-        """Return the logs that make up a branch, oldest first, each with its range of positions."""
+        """Return the logs that make up a branch, oldest first, each with its start and stop."""
         rows: list[tuple[_BranchLog, int, int]] = []
         high: int | None = None
         name: str | None = branch_id

@@ -1,4 +1,4 @@
-"""Reports of a store: what a backup holds, and what a deletion removed."""
+"""What a store reports: the content of a backup, and what a deletion removed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic import BaseModel, Field
 
 
 class BackupCounts(NamedTuple):
-    """Counts what a database and its archives hold."""
+    """How much a database and its archives hold."""
 
     sessions: int
     messages: int
-    """Archived ones included."""
+    """Includes archived messages."""
     archives: int
 
 
@@ -22,12 +22,12 @@ class BackupReport(BaseModel, frozen=True, defer_build=True):
     """Describes a new backup, or a store that was restored from a backup."""
 
     path: str
-    """The backup's folder; for a restored store, the store's file."""
+    """The backup's folder. For a restored store, the store's file."""
     made_at: datetime
     """When the backup was made."""
     sessions: int
     messages: int
-    """Archived ones included."""
+    """Includes archived messages."""
     archives: int
     files: int
     """How many files were written, not counting the manifest."""
@@ -36,18 +36,18 @@ class BackupReport(BaseModel, frozen=True, defer_build=True):
 
 
 class ForgottenReport(BaseModel, frozen=True, defer_build=True):
-    """Lists what was removed of a deleted session or of a whole scope, and what remains."""
+    """What a deletion removed of one session or of a whole scope, and what it left."""
 
     session_id: str | None = None
-    """The deleted session. None if a whole scope was deleted."""
+    """The deleted session; None if a whole scope was deleted."""
     scope: str | None = None
-    """The scope, if all of it was deleted."""
+    """The deleted scope; None if only one session was deleted."""
     removed: Mapping[str, int] = Field(default_factory=dict)
-    """Kind → how many were removed: rows by table, entries of the word index, files."""
+    """Kind → how many were removed. Kinds are tables, the word index and files."""
     quoted: Mapping[str, int] = Field(default_factory=dict)
     """Other session → how many of its log entries named recalled turns of the deleted session."""
     remains: tuple[str, ...] = ()
-    """Remains found after the deletion, as sentences."""
+    """What was still found after the deletion, as sentences."""
 
     @property
     def is_complete(self) -> bool:

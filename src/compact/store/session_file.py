@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -50,6 +51,8 @@ _MARK = f'"{FORMAT}"'.encode()
 _BOM = b"\xef\xbb\xbf"
 LEVEL = 9
 """Compression level of archives. Higher ones take twice the time and save a few percent."""
+_PIECE = 512
+"""How many bytes of a damaged file to unpack at once. What was unpacked before an error is kept."""
 _SNIFFED = 200
 """A file that compact wrote has the format's name within so many bytes."""
 _WRONG = (TypeError, ValueError, AttributeError, LookupError, CompactError)
@@ -170,6 +173,23 @@ def unpacked(data: bytes) -> bytes:
         return zstandard.ZstdDecompressor().decompressobj().decompress(data)
     except zstandard.ZstdError as error:
         raise ValueError(f"it cannot be unpacked: {error}") from error
+
+
+def rows_before_damage(data: bytes) -> Iterator[Mapping[str, Any]]:
+    """The messages of a damaged compressed file that come before the damage, of all branches. What
+    follows it cannot be unpacked. A row may be altered: check it against the hash chain.
+    """
+    import zstandard
+
+    unpacking, text = zstandard.ZstdDecompressor().decompressobj(), b""
+    with suppress(zstandard.ZstdError):
+        for start in range(0, len(data), _PIECE):
+            text += unpacking.decompress(data[start : start + _PIECE])
+    for line in text.splitlines():
+        with suppress(*_WRONG):
+            row = json.loads(line.removesuffix(b","))
+            for each in row.get("messages", [row]):
+                yield _checked(each)
 
 
 def read(data: bytes, source: str) -> SessionFile:
@@ -299,7 +319,7 @@ def _made(
 BRANCHES = "branches"
 """The key that only a file of a whole session has."""
 _ENTRY_MARKS = range((FIXED | PERSON) + 1)
-Decoded = Callable[[object], Message]
+Decoded = Callable[[Any], Message]
 
 
 def _parts_of(whole: WholeSession) -> dict[str, Any]:
@@ -320,7 +340,7 @@ def _parts_of(whole: WholeSession) -> dict[str, Any]:
         ],
         "changes": [change.model_dump(mode="json", exclude={"number"}) for change in whole.changes],
         "notes": dict(whole.notes or {}),
-        "projections": [_row_of_projection(each) for each in whole.projections],
+        "projections": [row_of_projection(each) for each in whole.projections],
         "moves": [move.model_dump(mode="json", exclude={"number"}) for move in whole.moves],
         "snapshots": [
             each.model_dump(mode="json", exclude={"session_id"}) for each in whole.snapshots
@@ -333,7 +353,8 @@ def _row_of(entry: Entry) -> dict[str, Any]:
     return {**encode_whole(entry.message), "tokens": entry.tokens, "marks": entry.marks}
 
 
-def _row_of_projection(projection: Projection) -> dict[str, Any]:
+def row_of_projection(projection: Projection) -> dict[str, Any]:
+    """A projection as JSON; of its checkpoints the ids and levels."""
     plain = projection.model_dump(mode="json", exclude={"pieces", "checkpoints"})
     levels = {each.id: each.level for each in projection.checkpoints}
     return {**plain, "checkpoints": levels, "pieces": list(map(encode_piece, projection.pieces))}
@@ -372,7 +393,7 @@ def _read_whole(
         changes=[Change.model_validate({**row, "number": 0}) for row in value["changes"]],
         notes={str(name): _note(note) for name, note in value["notes"].items()},
         checkpoints=checkpoints,
-        projections=[_projection(row, by_id, decoded) for row in value["projections"]],
+        projections=[projection_in(row, by_id, decoded) for row in value["projections"]],
         moves=[
             Move.model_validate({**row, "number": n}) for n, row in enumerate(value["moves"], 1)
         ],
@@ -439,9 +460,10 @@ def _note(value: object) -> Mapping[str, Any]:
     return value
 
 
-def _projection(
+def projection_in(
     row: Mapping[str, Any], checkpoints: Mapping[str, Checkpoint], decoded: Decoded
 ) -> Projection:
+    """The projection of a row of `row_of_projection`, with its checkpoints by id."""
     live = tuple(at_level(checkpoints[name], level) for name, level in row["checkpoints"].items())
     pieces = tuple(_piece(each, decoded) for each in row["pieces"])
     return Projection.model_validate({**row, "checkpoints": live, "pieces": pieces})

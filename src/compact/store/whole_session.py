@@ -1,7 +1,7 @@
-"""A session as one value: every branch, changes, projections, moves and snapshots. It can be stored
+"""A session as one value: all branches, changes, projections, moves and snapshots. It can be stored
 elsewhere under other ids.
 
-Numbers of changes and moves count from 1; a store assigns its own.
+Changes and moves are numbered from 1 here. A store assigns its own numbers.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from compact.messages.sessions import (
 
 Notes = Mapping[str, Mapping[str, Any]]
 _EVERY = 2**62
-"""More moves than any session has."""
+"""A limit higher than the number of moves of any session."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnPart:
-    """A branch with its own entries: those from its fork on."""
+    """A branch and the entries from its fork on, without its ancestors'."""
 
     branch: Branch
     entries: Sequence[Entry]
 
     @property
     def stop(self) -> int:
-        """The branch's length, ancestors included."""
+        """The branch's length, including its ancestors' messages."""
         return self.branch.fork + len(self.entries)
 
 
@@ -52,7 +52,7 @@ class WholeSession:
 
     session: Session
     parts: Sequence[OwnPart]
-    """The session's branches. Each comes after the branch that it continues."""
+    """The session's branches. A branch comes after the one that it continues."""
     changes: Sequence[Change] = ()
     notes: Notes | None = None
     checkpoints: Sequence[Checkpoint] = ()
@@ -62,7 +62,7 @@ class WholeSession:
     snapshots: Sequence[Snapshot] = ()
 
     def line(self, branch_id: str) -> list[Entry]:
-        """Return the entries along a branch, including those of its ancestors."""
+        """Return the entries along a branch, including its ancestors' entries."""
         parts = {part.branch.id: part for part in self.parts}
         part = parts[branch_id]
         entries, start = list(part.entries), part.branch.fork
@@ -93,10 +93,11 @@ class WholeSession:
 def read_whole(
     store: SessionStore, session_id: str, *, without: tuple[str, ...] = ()
 ) -> WholeSession:
-    """Read everything that a store keeps of a session, except notes whose names begin so.
+    """Read everything that a store keeps of a session. Notes whose names begin with one of
+    `without` are left out.
 
-    Messages are read last, after everything that refers to them. So the value is consistent even
-    if the session is in use.
+    Messages are read last, after everything that refers to them. So the value is consistent even if
+    the session is in use.
 
     Raises:
         NotFound: there is no such session.
@@ -130,7 +131,7 @@ def read_whole(
 
 
 def _numbered(changes: Sequence[Change]) -> list[Change]:
-    """Number the changes from 1 on, and adapt each `since`, which is the number of a change."""
+    """Number the changes from 1. Adapt each `since`, which refers to a change by number."""
     numbered = []
     for number, change in enumerate(changes, 1):
         what = change.what
@@ -232,8 +233,8 @@ class _Renaming:
 
 
 def since(what: What, numbers: Sequence[int]) -> What:
-    """Return the change with its reference to an earlier change, which counts from 1, replaced by
-    the earlier change's number.
+    """Return the change with its `since`, which counts changes from 1, replaced by the number that
+    the store gave that change.
     """
     if not isinstance(what, GoalsTracked) or not 0 < what.since <= len(numbers):
         return what
@@ -244,7 +245,7 @@ def since(what: What, numbers: Sequence[int]) -> What:
 
 
 def incoherence(whole: WholeSession) -> str | None:
-    """Return a sentence about the first reference to something missing; None if there is none."""
+    """Return a sentence about the first reference to something missing, or None."""
     parts: dict[str, OwnPart] = {}
     for part in whole.parts:
         branch = part.branch
@@ -265,7 +266,7 @@ def incoherence(whole: WholeSession) -> str | None:
 
 
 def _incoherent_view(whole: WholeSession, longest: int) -> str | None:
-    """Check checkpoints and projections. `longest` is the longest branch's length."""
+    """Check checkpoints and projections. `longest` is the length of the longest branch."""
     for checkpoint in whole.checkpoints:
         if max((checkpoint.span.last, *checkpoint.kept, *checkpoint.released)) >= longest:
             return f"checkpoint {checkpoint.id!r} stands for messages that are not there"
@@ -281,7 +282,7 @@ def _incoherent_view(whole: WholeSession, longest: int) -> str | None:
 
 
 def _incoherent_log(whole: WholeSession, stops: Mapping[str, int]) -> str | None:
-    """Check changes, moves and snapshots. `stops` are the branches' lengths."""
+    """Check changes, moves and snapshots. `stops` is branch id → length."""
     known: set[str | None] = {None, *(each.id for each in whole.projections)}
     rows = [
         *(("change", each.branch_id, _last(each), None) for each in whole.changes),

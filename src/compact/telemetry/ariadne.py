@@ -1,8 +1,8 @@
 """Sends spans as JSON over HTTP to Ariadne, a local trace viewer.
 
-What Ariadne expects: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB. Times end in `Z`.
-No field is null. The values in a trace's metadata are strings. Each span is sent once. Ariadne
-refuses the whole batch if one item is bad. `GET /healthz` says whether the server is up.
+Ariadne's rules: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB. Times end in `Z`. No
+field is null. The values in a trace's metadata are strings. Each span is sent once. If one item is
+bad, Ariadne refuses the whole batch. `GET /healthz` says whether the server is up.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
 REQUEST_SECONDS = 2.0
 """Longest time of one request, in seconds, from connecting to the answer."""
 CHUNK_BYTES = 250_000
-"""Most bytes of a body that is sent or read. Ariadne refuses more than 262,144 bytes."""
+"""The largest body to send or read, in bytes. Ariadne refuses more than 262,144."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""How many seconds to wait before asking again a server that was down: at first and at most. Each
-wait is twice as long as the one before."""
+"""The first and the longest wait before asking again a server that was down, in seconds. Each wait
+is twice as long as the one before."""
 HEARTBEAT = 30.0
 """After this many seconds without an event, the viewer gets a sign of life."""
 _HEAD, _BETWEEN, _FOOT = b'{"batch":[', b",", b"]}"
@@ -105,7 +105,7 @@ class AriadneExporter:
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> int:
         """Return the answer's status code; 0 if no answer came in time."""
-        # This uses sockets, since `http.client` applies its time-out to each read separately: a
+        # This uses sockets, because `http.client` applies its time-out to each read separately. A
         # server that sends a byte now and then would block it for ever.
         until = time.monotonic() + REQUEST_SECONDS
         place = self._place
@@ -215,7 +215,7 @@ def _time(at: datetime) -> str:
 
 
 def _json(item: object) -> bytes:
-    # ASCII, since UTF-8 cannot write a lone surrogate.
+    # ASCII, because UTF-8 cannot encode a lone surrogate.
     return json.dumps(item, separators=(",", ":"), default=str).encode("ascii")
 
 

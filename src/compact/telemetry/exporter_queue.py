@@ -142,7 +142,8 @@ class ExporterQueue:
         with self._counting:
             if self._is_left:
                 return
-            count = max(0, lost - (len(batch) - len(events)))  # the queue's own do not count
+            # the queue's own events are not counted
+            count = max(0, lost - (len(batch) - len(events)))
             self._open -= len(events)
             self.dropped += count
             self._sent += len(events) - count

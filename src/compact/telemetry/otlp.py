@@ -2,8 +2,8 @@
 
 OpenTelemetry's environment variables set addresses, headers, compression, time-outs, sampling,
 limits and the resource (`OTEL_SERVICE_NAME`). Attribute names follow OpenTelemetry's conventions
-for generative AI. Other attributes are named `compact.…`. Metrics are made from spans by the
-collector, such as by its span metrics connector.
+for generative AI; other attributes are named `compact.…`. Metrics can be made from the spans by the
+collector, for example by its span metrics connector.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ except ImportError as error:
     ) from error
 
 REQUEST_SECONDS = 2.0
-"""Longest time of one request and its retries, in seconds. OpenTelemetry's variables override this
-default."""
+"""The longest time of one request and its retries, in seconds. OpenTelemetry's variables override
+this default."""
 _TIMEOUTS = ("OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
 _SUPPRESSED = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
 """The key by which HTTP tracers skip an exporter's own requests."""
@@ -133,9 +133,8 @@ class _Pipeline:
         recorded.end(_nanoseconds(span.end))
 
     def _context_of(self, span: EndedSpan) -> context.Context:
-        """Return an OpenTelemetry context that holds the span's parent.
-
-        The parent is not recorded yet. Its trace id already decides whether it will be sampled.
+        """Return an OpenTelemetry context with the span's parent. The parent is not recorded yet,
+        but its trace id already decides whether it will be sampled.
         """
         if span.parent is None:
             return context.Context()
@@ -212,5 +211,5 @@ def _flat(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]
 
 
 def _text(text: str) -> str:
-    # UTF-8 cannot write lone surrogates.
+    # UTF-8 cannot encode lone surrogates.
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,9 @@
 """Turns events into spans, for exporters of traces.
 
 Each session is a trace. Each compression is a span from its trigger to its end, with its stages as
-child spans. Any other event is a span without duration, and a child of the compression, if any.
-Each span is returned once, when it has ended. Calls without a session (`compress`) share one trace.
+child spans. Any other event is a span without duration. It is a child of the compression, if one is
+running. A span is returned once, when it has ended. Calls without a session (`compress`) share one
+trace.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MOST_OPEN = 1_000
 """At most this many compressions are open at once. Beyond that, the oldest one is ended."""
 Kind = Literal["compression", "stage", "event"]
 _ABOUT = {"name", "session_id", "at"}
-"""Fields of an event that a span does not repeat in its data."""
+"""Fields of an event that are not repeated in a span's data."""
 _DURING = (
     *(StoryAsked, SummaryReplaced, TokenEstimate),
     *(BreakerOpened, ModelAskedAgain, ModelReplaced, SummarizerChosen),
@@ -195,7 +196,7 @@ class Spans:
 
 
 def _begins(event: Event, opened: _Open | None) -> bool:
-    # A draft in the background has no trigger and begins with a stage.
+    # A draft in the background has no trigger. It begins with a stage.
     return _is_trigger(event) or (isinstance(event, StageStarted) and opened is None)
 
 

@@ -204,10 +204,10 @@ def error_lines(text: str, *, most: int = 6) -> list[str]:
 
 
 def failure(text: str) -> str | None:
-    """Return the line of a failed tool's output that says most; None if there is no such line.
+    """Return the most telling line of a failed tool's output; None if there is none.
 
-    With up to four lines this is the first line, else the last. Lines of seven characters or fewer
-    do not count.
+    Of up to four lines this is the first, of more lines the last. Lines of seven characters or
+    fewer do not count.
     """
     lines = [line for raw in text.splitlines() if len(line := without_tags(raw)) > 7]
     lines = [line for line in lines if not EXIT_CODE.fullmatch(line)]
@@ -267,7 +267,7 @@ _TIMES, _AGE, _EDITS, _OWN, _ONLY_IN_RESULTS = map(
     _WEIGHTS.__getitem__, ("times", "age", "edits", "own_age", "only_in_results")
 )
 _Rated = tuple[float, str, int]
-"""The log odds of an anchor with a minus, its text, and for which position it was rated."""
+"""An anchor's negative log odds, its text, and the position for which it was rated."""
 
 
 class Ledger:
@@ -331,10 +331,10 @@ class Ledger:
         return [(text, self.uses[text], odds) for text, odds in best]
 
     def likeliest(self, position: int) -> Iterator[tuple[str, float]]:
-        """Yield anchors with their odds, as `ranked` does. Without a new use, odds only fall, so
-        only those are rated that may come next. Anchors must not be used again meanwhile.
+        """Yield anchors with their odds, as `ranked` does. Without a new use, odds only fall, so an
+        anchor is rated only when it may come next. Anchors must not be used again meanwhile.
 
-        Two threads may ask at once: each works on a copy, and the first result is kept.
+        Two threads may call this at once. Each works on a copy, and the first result is kept.
         """
         before, uses, changed = self._heap, self.uses, self._changed.copy()
         heap, taken = before.copy(), dict[str, _Rated]()

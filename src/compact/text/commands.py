@@ -23,7 +23,7 @@ _LOOKS = frozenset(
     sed awk set tail test then touch wc which while xargs
     """.split()  # noqa: SIM905 - a table to read
 )
-"""Programs that look, move and set up. They are no checks, though an argument may look like one."""
+"""Programs that look, move or set up. They are not checks, even if an argument looks like one."""
 _FAILS = frozenset(("git", "gh", "curl"))
 """Programs of `_LOOKS` whose failure is reported like that of a check."""
 _PROGRAM = regex(r"[a-z][a-z0-9_.+-]*")

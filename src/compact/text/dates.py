@@ -22,9 +22,9 @@ from compact.text.terms import PIECE, pieces_of
 _LISTS = ("months", "weekdays", "seasons", "units", "days", "counts", "last", "this", "ago")
 _LETTERS = ("M", "W", "S", "UUUJU", "R", "n", "L", "T", "A", "FE", "i", "o")
 _KINDS = dict(zip((*_LISTS, "ends", "within", "of"), _LETTERS, strict=True))
-"""Lists in `languages.json`, and the letters of their words. A word that is marked `?` there means
-other things too. Its letter is small. `since` is F, `until` E, the unit `year` J, the year 2026 y,
-a number that may be a day d, and another number c."""
+"""Lists in `languages.json` → the letters of their words. A word marked `?` there has other
+meanings too; its letter is small. `since` is F, `until` E, the unit `year` J. Numbers: y is a year
+such as 2026, d may be a day, c is any other."""
 _ITS_YEAR = "o?(?:[LT]J|J[LT])"
 _YEAR = f"o*(?:y|{_ITS_YEAR})"
 _PATTERNS = (
@@ -35,13 +35,13 @@ _PATTERNS = (
     f"|(?P<numeric>(?:{_ITS_YEAR}[i]?o?)?D)|(?P<unit>o?[LT][UJ]|o?[UJ][LT])"
     "|(?P<weekday>[iLTo]W|WL)|(?P<relative>[Rr])|(?P<year>[i]o?J?o?y)"
 )
-# An end of a range: `since`, `from` and `to` are company for a month, as `in` is.
+# An end of a range. After `since`, `from` or `to` a month is a date, as after `in`.
 _END = f"(?:{re.sub('[?]P<[a-z]+>', '?:', _PATTERNS).replace('[i', '[iFfEe')})"
 _FORMS = regex(
     f"(?P<range>(?=[Ff]).?(?:o?d|{_END})(?=[eE]).?{_END}|{_END}(?=E).?{_END}|(?=[FE]).?{_END})"
     f"|{_PATTERNS}"
 )
-"""Months, seasons, weekdays and years are names and common words too. They need company."""
+"""Months, seasons, weekdays and years are names and common words too. Alone they do not count."""
 _NUMERIC = (
     r"\d{4}(?P<sep>[-/.])\d{1,2}(?P=sep)\d{1,2}|\d{1,2}(?P<between>[-/.])\d{1,2}(?P=between)\d{4}"
     r"|\d{4}-(?:0[1-9]|1[0-2])|(?:\d{4}年)?\d{1,2}月(?:\d{1,2}日?)?"
@@ -50,11 +50,11 @@ _TOKEN = regex(
     rf"(?<!\d)(?<!\d[-/.])(?P<numeric>{_NUMERIC})(?!\d|[-/.]\d)"
     rf"(?P<clock>T\d\S*| \d\d?:\d\d:\d\d)?|{PIECE}"
 )
-"""A date with a time of day to the second is that of a log line."""
+"""A date with a time to the second belongs to a log line, and does not count."""
 _NUMBER = regex(r"(\d{1,4})(?:st|nd|rd|th|er|e|º|ª)?")
 _YEARS, _MOST_TIMES, _READ_CHARS = range(1970, 2200), 8, 4_000
 _FEW = 13
-"""The place of `few` among the counts. A few days are two to seven."""
+"""Index of `few` among the counts. A few days are two to seven."""
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
 _Word = tuple[int, int, str, bool]  # start and end, in lower case, whether a date in numbers
@@ -72,12 +72,13 @@ class Span(NamedTuple):
 
 
 Time = tuple[Span, ...]
-"""The readings of one time that was named. Of a date without a year, the latest is first."""
+"""The readings of one named time. Of a date without a year, the latest is first."""
 
 
 def times_in(text: str, now: datetime) -> tuple[tuple[Time, ...], str, str]:
-    """Return the times that a text names in its first 4,000 characters; the text without words
-    that mean another day each day, such as `yesterday`; and the text without any words for times.
+    """Return the times that a text names in its first 4,000 characters; the text without words such
+    as `yesterday`, whose day changes; and the text without any words for times.
+
     `yesterday` counts from `now`, and days are those of its zone.
     """
     matches = _TOKEN.finditer(text, 0, _READ_CHARS)
@@ -98,12 +99,12 @@ def times_in(text: str, now: datetime) -> tuple[tuple[Time, ...], str, str]:
 
 
 def limits(since: object, until: object, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Return the first and the last instant of what two options name. A date, and a text such as
-    `last week`, mean the whole day, week, month or year; a `datetime`, and a text with a time of
-    day, mean an instant. A time without a zone is UTC. None stays None.
+    """Return the first and the last instant of two options. A date, or a text such as `last week`,
+    means the whole day, week, month or year. A `datetime`, or a text with a time of day, means an
+    instant. A time without a zone is UTC. None stays None.
 
     Raises:
-        InvalidArgument: one of them is no time, or may be two days.
+        InvalidArgument: an option is not a time, or may be two days.
     """
     first = None if since is None else _span_of("since", since, now).start
     end = None if until is None else _span_of("until", until, now)
@@ -140,7 +141,7 @@ def _after(start: datetime, long: timedelta) -> datetime:
 
 @cache
 def _vocabulary() -> dict[str, dict[str, tuple[str, int]]]:
-    """Return each phrase, and in each language its letter and its place in its list."""
+    """Return phrase → language → the phrase's letter and its index in its list."""
     known: dict[str, dict[str, tuple[str, int]]] = {}
     for kind, letters in _KINDS.items():
         for language, words in words_of(kind).items():
@@ -224,7 +225,7 @@ class _Calendar(NamedTuple):
                 yield from self._named(values, year)
 
     def _range(self, tokens: Sequence[_Token]) -> Iterator[Span]:
-        """Yield what lies between two ends; one without a year lies nearest to the other."""
+        """Yield the time between two ends. An end without a year is the nearest to the other."""
         cut = next((at for at, token in enumerate(tokens) if token[2] in "Ee"), len(tokens))
         starts, stops = self._end(tokens[:cut]), self._end(tokens[cut:]) or [self._day(0)]
         day = next((token[3] for token in tokens[:cut] if token[2] == "d"), 0)
@@ -249,14 +250,14 @@ class _Calendar(NamedTuple):
             yield from self._dated(year, month, long, values.get("D", 0))
         elif "L" in values:
             yield next(self._dated(0, month, long, 0))._replace(yearly=False)
-        else:  # `this winter` runs, comes, or was this year
+        else:  # `this winter` is now, to come or past
             first, second = (self._months(12 * self.now.year + month - n, long) for n in (12, 0))
             yield first if first.stop > self.now else second
 
     def _dated(self, year: int, month: int, long: int, day: int) -> Iterator[Span]:
-        """Yield a day or some months of a year, or of the last twenty years, the latest first."""
+        """Yield a day or some months of this year, or of each of the last twenty, latest first."""
         last, count = (year, 1 + (month + long > 12)) if year else (self.now.year, 20)
-        years = range(last, last - count, -1)  # the winter of a year has two ends
+        years = range(last, last - count, -1)  # a year has two winters, one at each end
         for each in years if month in range(12) else ():
             with suppress(ValueError, OverflowError):  # 30 February, year 10,000
                 span = self._months(12 * each + month, long)
@@ -277,7 +278,7 @@ class _Calendar(NamedTuple):
         return Span(start, start + long * _DAY)
 
     def _unit(self, unit: int, back: int) -> Span:
-        """Return the day, week, month, year or weekend so many before this one."""
+        """Return the day, week, month, year or weekend that is `back` units before this one."""
         monday = self.now.weekday() + 7 * back
         year, month = 12 * (self.now.year - back), 12 * self.now.year + self.now.month - 1
         days, months = self._day, self._months
@@ -286,8 +287,8 @@ class _Calendar(NamedTuple):
 
 
 def _readings(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the year, month and day of a date in numbers; 0 where it says none. `03/04/2026` has
-    two readings.
+    """Yield the year, month and day of a date in numbers; 0 for a missing one. `03/04/2026` has two
+    readings.
     """
     first, second, third = [*map(int, re.findall(r"\d+", text)), 0, 0][:3]
     if first in _YEARS:

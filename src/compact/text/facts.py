@@ -97,8 +97,8 @@ class Candidates:
     """Chooses sentences that fit a budget. They are weighed once, for any number of budgets.
 
     A word counts more if few messages contain it, and less once a sentence with it is chosen. A
-    sentence that adds no new word is left out. `cost` returns how much of the budget a sentence
-    needs. `weigh` returns a factor for a sentence's weight.
+    sentence without a new word is left out. `cost` returns how much of the budget a sentence needs.
+    `weigh` returns a factor for a sentence's weight.
     """
 
     def __init__(

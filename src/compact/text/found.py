@@ -112,7 +112,7 @@ class SearchResult(BaseModel, frozen=True, defer_build=True):
     sessions: tuple[FoundSession, ...]
     """Sessions, ranked by all their messages and not only by the best one."""
     unread: tuple[str, ...] = ()
-    """Why archives could not be read. The next best messages took the places of theirs."""
+    """Why archives could not be read. Messages in them were replaced by the next best ones."""
     archived: tuple[ArchivedConversation, ...] = ()
     """The archived conversations among those of the hits, best first; then those whose title or
     tags share words with the query."""

@@ -40,7 +40,7 @@ PLAIN = 0.25
 IMPORTANT = 0.8
 """A message that is marked as important scores at least this."""
 LOOKED_AT = 4_000
-"""How many characters of a message are read."""
+"""How many characters of a message are read. This bounds the time."""
 
 
 def importance(message: Message, *, age: float = 0) -> float:

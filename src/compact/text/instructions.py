@@ -110,7 +110,7 @@ def find_instructions(text: str, message_id: str, position: int) -> Iterator[Ins
 
 @lru_cache(maxsize=64)  # several readers ask for the same text in turn
 def instructions_in(text: str) -> tuple[Instruction, ...]:
-    """Return what `find_instructions` finds, where it does not matter in which message."""
+    """Return what `find_instructions` finds, without message id and position."""
     return tuple(find_instructions(text, "", 0))
 
 

@@ -56,7 +56,7 @@ _PERSONS = frozenset(("user", "human"))
 _OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
 """A tag whose name begins with one of these words holds another speaker's words."""
 _SOURCED = regex(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
-"""An attribute that names the source of a tag's text."""
+"""An attribute that says where a tag's text comes from."""
 _HTML = frozenset(
     (  # noqa: SIM905
         "a b i u s p q br hr em strong div span font center big small sub sup mark del ins kbd img "

@@ -53,7 +53,7 @@ _NAMES_IT = frozenset("here here's heres this these the my our a an from hier da
 _HEADS = frozenset(
     "subject sent cc author betreff gesendet asunto objet content-type user-agent".split()  # noqa: SIM905
 )
-"""Field names that only occur in the header of a mail, a commit or a server's answer."""
+"""Field names that occur only in the header of a mail, a commit or a server's answer."""
 
 _KNOWN = MATERIAL | _HANDED | _NAMES_IT | _HEADS | _POINTS
 
@@ -214,7 +214,7 @@ def closing(text: str) -> int:
 
 
 def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
-    """Return a line after one `#` that is a comment: a sentence, or above code or a comment."""
+    """Return a `#` line that is a comment: a sentence, or a line above code or a comment."""
     found = _COMMENT.match(line)
     if found is None:
         return None

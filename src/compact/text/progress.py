@@ -21,7 +21,7 @@ MOST_SUBTASKS, MOST_DECISIONS, MOST_ARTIFACTS, MOST_NEXT = 50, 30, 50, 5
 
 T = TypeVar("T")
 _FINAL = ".,;:!?…。，；：！？"
-"""Punctuation at the end of a text that does not make it another text."""
+"""Final punctuation. It is ignored when texts are compared."""
 
 
 class GoalProgress(NamedTuple):
@@ -174,7 +174,6 @@ def _task(goals: tuple[Goal, ...], marker: Subtask) -> tuple[Goal, ...]:
 
 
 def _moved(goals: tuple[Goal, ...], at: int, known: Subtask, marker: Subtask) -> tuple[Goal, ...]:
-    """Apply a marker to an existing subtask."""
     if marker.status != "pending":
         new = known.model_copy(update={"status": marker.status, "note": marker.note})
         return _with(goals, at, subtasks=_replaced(goals[at].subtasks, known, new))

@@ -32,7 +32,7 @@ LONGEST, FEW_WORDS, FAR = 300, 2, 5
 many content words, or one fewer if the later statement says that something changed. `FAR`: the verb
 is at most this many words before the value."""
 MOST_STATED, MOST_SAME = 2_000, 8
-"""How many frames are remembered, the newest ones, and how many statements for each frame."""
+"""How many frames are remembered, the newest ones, and how many statements of each."""
 _WORDS: Mapping[str, frozenset[str]] = {
     kind: frozenset(words.split())
     for kind, words in json.loads(
@@ -81,7 +81,7 @@ class Statement(NamedTuple):
 
     text: str
     frames: Mapping[Frame, str]
-    """For each value of the sentence: the frame without this value → the value."""
+    """Frame without one of the sentence's values → this value."""
     is_change: bool
     """Whether the sentence says that something changed."""
 
@@ -120,7 +120,7 @@ class Restatements(Generic[T]):
         return gone
 
     def repeat(self, statement: Statement, owner: T) -> None:
-        """Add an answer that repeats the last value. What replaces that value replaces it too."""
+        """Add an answer that repeats the last value. A later value then replaces both."""
         for frame, value in statement.frames.items():
             subject = frozenset({"i": "you", "you": "i"}.get(x, x) for x in frame.subject)
             said = self._stated.get(frame._replace(speaker=self._speaker, subject=subject))
@@ -185,7 +185,7 @@ def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[F
 
 
 def _is_clear(frame: Frame, *, is_change: bool) -> bool:
-    """Whether another value in the same frame is certainly about the same thing."""
+    """Whether two values in this frame are certainly about the same thing."""
     words = len(frame.subject - STOP_WORDS) + sum(map(str.isalpha, frame.others))
     is_one = is_change or _WORDS["several"].isdisjoint(frame.subject)
     return is_one and words >= FEW_WORDS - is_change
@@ -225,10 +225,10 @@ def _is_stated(words: Sequence[str], value: _Value, first: int) -> bool:
 
 
 def _leads(between: Sequence[str]) -> bool:
-    """Whether the words between the verb and a value allow that the verb states the value.
+    """Whether the words between a verb and a value still let the verb state the value.
 
-    They must contain at most one preposition. Before the preposition only participles may come,
-    after it at most two content words.
+    They may contain one preposition: before it only participles, after it at most two content
+    words.
     """
     places = [i for i, x in enumerate(between) if x in _WORDS["preposition"]]
     early, late = between[: places[0] if places else 0], between[places[0] + 1 if places else 0 :]

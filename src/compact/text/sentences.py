@@ -22,7 +22,7 @@ SHORTEST = 25
 """A line of fewer characters is a fragment."""
 
 REMEMBERED = 4_096
-"""How many sentences are cached with what is known of them."""
+"""How many sentences are cached with their topic or score."""
 
 _FENCE = regex(r"^\s*(?:```|~~~)")
 _BULLET = regex(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")

@@ -1,4 +1,4 @@
-"""Chooses the part of a long text that shows why a search found the text, and marks its words."""
+"""Chooses the part of a long text that a search result shows, and marks the question's words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compact.text.terms import looked_for
 AROUND = 240
 """How many characters are shown before a word of the question. Twice as many follow."""
 MOST_PLACES, MOST_LOOKS = 2_000, 5_000
-"""How many places of a word, and how many word tests, are tried at most in one text."""
+"""Limits for one text: places tried of each word, and tests of whether a word is near a place."""
 LEAST_STEM, MOST_ENDING = 4, 3
 """Two words count as forms of one word if at least their first `LEAST_STEM` letters are the same
 and at most their last `MOST_ENDING` letters differ."""

@@ -89,7 +89,7 @@ def looked_for(question: str) -> list[tuple[str, ...]]:
 
 
 def _names_in(word: str) -> list[tuple[str, ...]]:
-    """Return a word as one name of several pieces; Chinese text as pairs of neighbours."""
+    """Return a word as one name of several pieces; Chinese text as pairs of characters."""
     pieces = tuple(_PIECE.findall(word))
     if len(pieces) < 3 or not _EACH.match(word):
         return [pieces]

@@ -55,7 +55,7 @@ _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
 """A number with this many digits may be a year."""
 LONG = 200
-"""A user's text of more words is taken for a document. Nothing in it is said to last."""
+"""A user's text of more words counts as a document. It is not searched for lasting wishes."""
 
 
 class Trait(IntFlag):
@@ -103,7 +103,7 @@ _FORGET_THIS = regex(
     re.IGNORECASE,
 )
 _PHRASES = {_STANDING: "standing", _CHANGE: "changes"}
-"""A user's trait → the kind of the words that show it."""
+"""Trait → the kind of words that show it."""
 
 
 class Noted(NamedTuple):
@@ -114,7 +114,7 @@ class Noted(NamedTuple):
     length: int
     """Number of words, without stop words."""
     signs: int
-    """The sum of its traits."""
+    """The sum of the traits' numbers."""
     role: int
     speaker: str | None
     """The speaker's name, if the message gives a name."""
@@ -146,7 +146,7 @@ def forgotten_in(text: str) -> str:
 
 
 def _lasting(pieces: list[str]) -> int:
-    """Return the traits of a user's text that say how long something holds."""
+    """Return the traits `STANDING` and `CHANGE` of a user's text."""
     held, padded = set(pieces), f" {' '.join(pieces)} "
     return sum(
         sign
@@ -158,7 +158,7 @@ def _lasting(pieces: list[str]) -> int:
 
 
 def _signs_of(text: str, pieces: set[str]) -> int:
-    """Return the traits of a text as a number. `pieces` are its own."""
+    """Return the traits of a text as a number. `pieces` are the text's words."""
     digits = list(filter(str.isdecimal, pieces))
     signs = 0
     if any(map(text.__contains__, QUESTION_MARKS)):
@@ -202,9 +202,8 @@ class TurnTable:
         return len(self.keys)
 
     def runs(self) -> tuple[Keys, Keys]:
-        """Return the first and the last key of each run of consecutive keys, in table order.
-
-        Each branch has at most one run.
+        """Return the first and the last key of each run of consecutive keys, in table order. Each
+        branch has at most one run.
         """
         import numpy as np
 
@@ -220,7 +219,7 @@ class TurnTable:
         return self.standing(keys)[1]
 
     def standing(self, keys: Keys) -> tuple[NDArray[np.bool_], Keys]:
-        """Return for each key whether the table has the message, and the places of those it has."""
+        """Return for each key whether its message is here, and the places of those that are."""
         import numpy as np
 
         firsts, lasts = self.runs()

@@ -1,13 +1,13 @@
-"""Other forms of words, by which people look for them.
+"""Other forms of words, by which people search for them.
 
 The index splits a text at every sign. So `C++` and `C#` are both `c`, `WM-4471-B` is three words,
-and `getUserProfile` is one. The index gets other forms of such words, and a question asks for them:
+and `getUserProfile` is one. The index also gets the following forms, and a question asks for them:
 
 - a code without its signs, `wm4471b`; digits in groups as one number;
 - the parts of a name in camel case, as neighbours;
 - a letter with a sign in words, `cplusplus`, `csharp`, `aminus`; an emoji by its number;
 - a word in plain letters: `ß` is `ss`, `ü` also `ue`, an `i` without its dot is `i`;
-- Hebrew and Arabic words without an article, a preposition or an `and` written before them.
+- Hebrew and Arabic words without an article, preposition or `and` that is written before them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CODE = regex(
 )
 _SIGNS = regex(r"[^\W_]+|[-./ ]+")
 MOST_CODE, LEAST_DIGITS = 24, 3
-"""A code without its signs has at most so many characters, and at least so many digits."""
+"""A code without its signs has at most this many characters, and at least this many digits."""
 _CAMEL = regex(r"(?<![^\W_])[A-Z]{0,10}[a-z0-9]{1,40}[A-Z][^\W_]{0,60}(?![^\W_])")
 _CAMEL_PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z0-9_]+|[0-9]+")
 _SIGNED = regex(r"(?<![^\W_])([A-Za-z]{1,2})(\+{1,2}|#|-)(?![^\s.,;:!?)\]])")
@@ -77,7 +77,7 @@ def forms_of(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def code_of(question: str) -> Iterator[tuple[str, ...]]:
-    """Yield the code that a whole question is, without its signs and spaces."""
+    """If the whole question is a code, yield it without signs and spaces."""
     code = "".join(filter(str.isalnum, question))
     if len(code) <= MOST_CODE and sum(map(str.isdecimal, code)) >= LEAST_DIGITS:
         yield (code.lower(),)

@@ -21,12 +21,12 @@ from compact.tui.opening import window_for
 ON_A_PAGE = 40
 """How many messages a page of the history shows."""
 EXPANDED = 20_000
-"""At most this many tokens of a checkpoint's messages are shown."""
+"""The most tokens of a checkpoint's messages to show."""
 
 
 @dataclass(frozen=True)
 class ActionOutcome:
-    """Holds the outcome of a command."""
+    """The outcome of a command."""
 
     words: str = ""
     page: looks.ReadingPage | None = None
@@ -170,7 +170,7 @@ def _is_said(talk: Dialogue, place: int) -> bool:
 
 
 async def history(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Show the history."""
+    """Show messages of the history."""
     messages = talk.ctx.history
     start = max(0, len(messages) - ON_A_PAGE)
     if argument:
@@ -225,7 +225,7 @@ ACTIONS: Mapping[str, Action] = {
         *(history, search, snapshot, restore, export),
     )
 }
-"""Command → its function. The chat screen itself runs the commands that are missing here."""
+"""Command → its function. Commands that are not listed here are run by the chat screen."""
 
 
 def _number(text: str, what: str, first: int, last: int) -> int:

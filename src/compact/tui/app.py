@@ -1,4 +1,4 @@
-"""The chat program: its screens, and how it begins and ends."""
+"""The chat program: its screens, its start and its end."""
 
 from __future__ import annotations
 

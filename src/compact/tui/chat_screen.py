@@ -1,7 +1,7 @@
 """The chat screen: the transcript, the window bar and the input.
 
 One job runs at a time; Esc stops it. During a compression the input is blocked. An error becomes a
-line in the transcript, and the conversation goes on.
+line in the transcript, and the conversation continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from compact.tui.review_screen import ReviewScreen, refused_because
 from compact.tui.status_lines import Compressing, HeadLine, WindowBar
 
 SOON = 0.05
-"""Seconds from an answer until the next text is sent, so that the answer's job has ended."""
+"""Seconds between an answer and the next queued text, so that the answer's job ends first."""
 
 
 class ChatScreen(Screen[None]):
@@ -65,7 +65,7 @@ class ChatScreen(Screen[None]):
         self._waiting: list[str] = []
         """Texts to send when the running job has ended, in order."""
         self._taken_back = frozenset[str]()
-        """Commands that Esc put back into the input: on sending they are commands again."""
+        """Commands that Esc put back into the input. When they are sent, they are commands."""
 
     def compose(self) -> ComposeResult:
         """Yield the widgets, from top to bottom."""
@@ -219,7 +219,7 @@ class ChatScreen(Screen[None]):
         await asyncio.to_thread(self.talk.following.end, self.talk.ctx)
         self._unblock()
         await self._redraw()
-        self.refresh(layout=True)  # what was drawn while Markdown was added may be lost
+        self.refresh(layout=True)  # drawing while Markdown is added may be lost
         if self._waiting:
             self.set_timer(SOON, self._send_next)
 
@@ -348,7 +348,7 @@ class ChatScreen(Screen[None]):
     async def _show_compression(self) -> None:
         self._unblock()
         if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
-            self.query_one(HeadLine).aside("")  # the draft made ahead has been used or is outdated
+            self.query_one(HeadLine).aside("")  # the draft made ahead was used or is outdated
             await self._tell(words, "done")
             await self._redraw()
 

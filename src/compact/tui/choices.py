@@ -1,4 +1,4 @@
-"""List the models that can be used from this machine."""
+"""Lists the models that can be used from this machine."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ async def choices() -> list[Choice]:
 
 
 def first_ready(found: list[Choice]) -> str | None:
-    """Return Ollama's first ready model. Only Ollama's models start without the user's choice,
-    because their conversations stay on this machine.
+    """Return Ollama's first ready model. Only a model of Ollama may be used without the user's
+    choice, because the conversation stays on this machine.
     """
     return next((c.key for c in found if c.is_ready and c.key.startswith("ollama:")), None)
 

@@ -1,8 +1,8 @@
 """One conversation of the chat. A message is stored before the model is asked. An answer is kept
 even if it is stopped or fails.
 
-A note in the store holds the beginning of a running answer. After a crash it becomes an answer that
-was cut off.
+While an answer arrives, a note in the store holds its beginning. After a crash this beginning
+becomes an answer that was cut off.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from compact.tui.looks import CUT_OFF, REMEMBERED
 from compact.tui.opening import ChatSetup
 
 PARTIAL = "chat:partial"
-"""The note with the beginning of an answer."""
+"""The name of the note with the beginning of an answer."""
 EVERY = 1.0
-"""Seconds between two writes of the note."""
+"""Seconds between two updates of this note."""
 
 
 class Dialogue:
@@ -37,13 +37,13 @@ class Dialogue:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the newest message that is not a note is the user's."""
+        """Whether the newest message, apart from notes, is the user's."""
         newest = self._newest()
         return newest is not None and speaker_of(self.ctx.history[newest]) == "person"
 
     @property
     def cut_off(self) -> int | None:
-        """The newest message's position, if that message is an answer that was cut off."""
+        """The position of the newest message, if it is an answer that was cut off; else None."""
         newest = self._newest()
         is_whole = newest is None or CUT_OFF not in self.ctx.history[newest].metadata.tags
         return None if is_whole else newest
@@ -133,7 +133,7 @@ class Dialogue:
         return plain_words.compressed(covered_by(self.ctx) - covered, freed)
 
     async def recovered(self) -> bool:
-        """Keep the beginning of an answer from before a crash. Return whether there was one."""
+        """Keep the beginning of an answer that a crash cut off. Return whether there was one."""
         notes = await asyncio.to_thread(self.ctx.store.notes, self.ctx.id)
         text = str(notes.get(PARTIAL, {}).get("text", ""))
         if not text:

@@ -1,6 +1,4 @@
-"""Follows the events of a session: the progress and the result of a compression, and notices.
-Nothing here draws.
-"""
+"""Follows a session's events: the progress and result of a compression, and notices."""
 
 from __future__ import annotations
 
@@ -25,25 +23,25 @@ from compact.telemetry.event_privacy import redacted
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """Describes the progress of a compression that the user waits for."""
+    """The progress of a compression that the user waits for."""
 
     words: str
     done: float
-    """The share that is done, 0 to 1; below 0 if the share has not changed."""
+    """The share that is done, 0 to 1. A negative number means that it has not changed."""
     detail: str = ""
-    """Describes a request to a model in this step."""
+    """What a request to a model in this step is doing; empty without one."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Holds a sentence for the user."""
+    """A sentence for the user."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """Describes work in the background. Empty words mean that the work has ended."""
+    """Work in the background. Empty words mean that it has ended."""
 
     words: str
 
@@ -52,7 +50,7 @@ class Following:
     """Turns the session's events into what the chat shows.
 
     A compression that the user waits for and a draft in the background raise the same events. The
-    trigger decision before them tells which it is: the user waits until a prompt fits.
+    trigger decision before them shows which it is: if it triggered, the user waits.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -63,11 +61,11 @@ class Following:
         self._compresses = False
         """Whether the session was compressed since `begin`."""
         self.stage = ""
-        """The compression stage that the user waits for."""
+        """The stage of the compression that the user waits for; else empty."""
         self._lock = threading.Lock()
 
     def begin(self, ctx: ContextManager) -> None:
-        """Note that work begins. From now on the user waits for any compression."""
+        """Note that work begins. From now on the user waits for each compression."""
         self._before = (ctx.window_use.used, covered_by(ctx))
         self._waits, self._compresses = True, False
 
@@ -100,7 +98,7 @@ class Following:
         return None
 
     def end(self, ctx: ContextManager) -> str:
-        """Describe all compressions since `begin` in one text; empty if there were none."""
+        """Return one text about all compressions since `begin`; empty if there were none."""
         is_done, self._compresses = self._compresses, False
         self._waits, self.stage = False, ""
         if not is_done:

@@ -1,4 +1,4 @@
-"""Put messages, checkpoints and search results into words that cannot control the terminal."""
+"""Puts messages, checkpoints and search results into words that cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from compact.text.speakers import Speaker, speaker_of
 CUT_OFF = "cut off"
 """The tag of an answer that was cut off."""
 REMEMBERED = "remembered"
-"""The tag of a note made by /remember. The model need not answer it."""
+"""The tag of a note made by /remember. The model does not have to answer it."""
 NAMES: Mapping[Speaker, str] = {"person": "You", "assistant": "Assistant", "injected": "Reminder"}
 """Speaker → the name that is shown."""
 LINE, OF_TOOLS = 70, 200
-"""Most characters of a one-line text, and of a tool result."""
+"""The most characters of a one-line text, and of a tool result."""
 
 
 def visible(text: str) -> str:
-    """Return the text without control characters. Line ends and tabs stay."""
+    """Return the text without control characters, except line ends and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
@@ -41,9 +41,7 @@ def words_of(message: Message) -> str:
 
 
 def shown(message: Message) -> str:
-    """Return a message's text for the transcript: the whole text for the user and the model, one
-    line for tools.
-    """
+    """Return a message's text for the transcript. Tool calls and results get one line."""
     if speaker_of(message) in NAMES and message.text.strip():
         return message.text
     return one_line(words_of(message), OF_TOOLS)
@@ -60,7 +58,7 @@ def heading(message: Message, position: int) -> str:
 
 @dataclass(frozen=True)
 class ReadingPage:
-    """Holds texts under headings, to be shown on a separate page."""
+    """Texts under headings, to be shown on a separate page."""
 
     title: str
     blocks: Sequence[tuple[str, str]]
@@ -114,5 +112,5 @@ def found_page(query: str, found: Sequence[Recalled]) -> ReadingPage:
 
 
 def time_of(at: datetime) -> str:
-    """Return a time in the local zone, for people."""
+    """Return a time in the local time zone, for people."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,4 +1,4 @@
-"""Put errors into words, and say what to do in the chat."""
+"""Puts errors into words, and says what to do in the chat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compact.secrets.redactor import Redactor
 from compact.tui.looks import visible
 
 LONGEST = 600
-"""Most characters of an error text."""
+"""The longest error text, in characters."""
 WAYS_HERE: Mapping[str, str] = {
     **WAYS,
     "limit": "Take a model with a larger window (/model KEY)",
@@ -18,7 +18,7 @@ WAYS_HERE: Mapping[str, str] = {
     "pins": "unpin messages (/pin off N)",
     "goals": "end goals (/goal done N)",
 }
-"""Remedies, as chat commands, if content that cannot be shortened does not fit."""
+"""What cannot be shortened → what the user can do about it, with the chat's commands."""
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:

@@ -1,6 +1,4 @@
-"""The input, and the list of commands while a slash is typed. Enter sends, Ctrl+J begins a new
-line.
-"""
+"""The input, and the list of commands. Enter sends; Ctrl+J begins a new line."""
 
 from __future__ import annotations
 
@@ -87,7 +85,7 @@ class PromptInput(TextArea):
             placeholder=PLACEHOLDER,
         )
         self.is_offered = False
-        """Whether the list of commands is open, so that the arrow keys move through the list."""
+        """Whether the list of commands is open. Then the arrow keys move through it."""
 
     def block(self, *, is_blocked: bool) -> None:
         """Block or unblock the input."""

@@ -9,7 +9,7 @@ from compact.text.modes import ModeName
 
 
 class SlashCommand(NamedTuple):
-    """Holds a command as help lists it."""
+    """A command, as help lists it."""
 
     name: str
     arguments: str
@@ -47,8 +47,8 @@ NAMES = tuple(command.name for command in COMMANDS)
 
 
 def command_in(text: str) -> tuple[str, str] | None:
-    """Return the command in a text and its argument; None for text to the model. A path such as
-    `/usr/bin` is text to the model, and so is anything that begins with `//`.
+    """Return the command in a text and its argument; None if the text is for the model. A path such
+    as `/usr/bin` is for the model, and so is a text that begins with `//`.
     """
     first, _, rest = text.strip().partition(" ")
     name = first[1:]
@@ -58,7 +58,7 @@ def command_in(text: str) -> tuple[str, str] | None:
 
 
 def text_to_model(text: str) -> str:
-    """Return the text to send to the model: one of two leading slashes is removed."""
+    """Return the text to send to the model. If it begins with two slashes, one is removed."""
     return text[1:] if text.startswith("//") else text
 
 
@@ -69,7 +69,7 @@ KEEPS: Mapping[ModeName, str] = {
     "debugger": "Errors, how to reproduce them, attempts",
     "user": "What a file of your own says",
 }
-"""Mode → what summaries keep with priority."""
+"""Mode → what summaries keep first."""
 
 
 def completions(text: str) -> list[SlashCommand]:

@@ -94,7 +94,7 @@ class Compressing(Vertical):
 
 
 class BarPart(NamedTuple):
-    """A part of the window, its colour, and a mark for displays without colours."""
+    """A part of the window, with its colour, and a mark for displays without colours."""
 
     name: str
     mark: str
@@ -113,7 +113,7 @@ PARTS = (
 
 
 LONG, SHORT = 20, 5
-"""Most characters of a part's name, with and without enough room."""
+"""The longest name of a part in the legend, with and without enough room, in characters."""
 
 
 class WindowBar(Static):
@@ -152,8 +152,8 @@ def _bar(use: WindowUse, width: int) -> Content:
 
 
 def cells_of(tokens: Sequence[int], width: int) -> list[int]:
-    """Return how many cells each part gets; together they fill the width. A part with tokens gets
-    at least one cell, as long as there are enough cells.
+    """Return how many cells each part gets. Together they fill the width. A part with tokens gets
+    at least one cell, if there are enough.
     """
     total = sum(tokens)
     if not total:
@@ -166,7 +166,7 @@ def cells_of(tokens: Sequence[int], width: int) -> list[int]:
 
 
 def _legend(use: WindowUse, width: int) -> Content:
-    """Return the legend, shortened to the width. The used share is always shown."""
+    """Return the legend, shortened to the width. The used share is always included."""
     how, short = ("exact", "exact") if use.exact else ("estimated", "est.")
     share = f"{use.used * 100 // max(1, use.usable)} % of {use.usable:,}"
     for most, gap, exactness, left_out in (

@@ -255,6 +255,11 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
     file = name_of_store(settings)
     try:
         with closing(wiring.store_at(file)) as opened:
+            if wiring.is_server(file):
+                name, sessions = wiring.shown_name(file), len(opened.sessions())
+                facts = {"file": name, "sessions": sessions}
+                yield Finding("store", "ok", f"{name}: {counted(sessions, 'session')}", facts)
+                return
             sessions, size = len(opened.sessions()), named_path(file).stat().st_size
             text = f"{file}: {counted(sessions, 'session')}, {size:,} bytes"
             schema = wiring.MIGRATIONS[-1].name

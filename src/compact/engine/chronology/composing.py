@@ -1,9 +1,9 @@
 """The chronology: what was said and done, in order and in its own words.
 
-Each text has a weight by kind, age and information. One number, tokens per unit of weight, gives
-each text its tokens. A text that fits stays whole. A longer one keeps head and tail, with a mark
-between; one with too few tokens is left out. Bisection finds the largest number whose text fits.
-What tools did between two texts is told between them in one line.
+Each text has a weight by kind, age and information. One number for all texts, tokens per unit of
+weight, gives each text its tokens. A text that fits stays whole. A longer one keeps head and tail,
+with a mark between. One with too few tokens is left out. Bisection finds the largest number whose
+text fits. A row is a text or a deed. Deeds between two texts share one line.
 """
 
 from __future__ import annotations
@@ -38,32 +38,31 @@ from compact.text.modes import PLAIN, KindWeights
 from compact.text.sentences import lines_of, topic_of
 
 STEPS, LEAST, MOST, LARGER, TRIES = 9, 1e-3, 200.0, 1.05, 10
-"""Bisection steps to find the number; its smallest and largest value, in tokens per unit of weight;
-the ratio of the larger number to the other; and how often the text is built again, as tokens are
-only estimated."""
+"""`STEPS`: bisection steps. `LEAST`, `MOST`: bounds of the number, in tokens per unit of weight.
+`LARGER`: factor on the larger of two numbers in a mixed text. `TRIES`: how often the text is built
+again, because tokens are only estimated."""
 LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
-"""About how many tokens a line adds to its words; smallest ratio between two numbers that are
-tried; and the share of the room that may be left."""
+"""`LINE_TOKENS`: about how many tokens a line adds to its words. `NEXT`: smallest ratio of two
+numbers that are tried. `ENOUGH`: share of the room that may stay free."""
 OLD, NEAR, NOW = 0.35, 0.65, 0.8
-"""Weight of a text of any age, and the weights that newer and the newest texts get in addition."""
+"""`OLD`: weight of any text. `NEAR`, `NOW`: added for newer and for the newest texts."""
 NOW_FADE, NEAR_FADE = 12, 30
-"""The extra weight of the newest texts falls to 1/e after the first number of messages; that of
-newer ones after the second, or a quarter of all if that is more."""
+"""In how many messages the added weights fall to 1/e. `NEAR` falls in a quarter of all messages if
+that is more."""
 NEARLY = 1 + 1e-9
 """Slack for a first, rounded comparison. An exact one follows."""
 FADED = 480
-"""From this age on, the weight that the newest texts get in addition is too small to change the
-sum."""
+"""From this age on (in messages), the added weight `NOW` is too small to matter."""
 DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
-"""The same share for a deed; most look-ups in a line; most functions and types of a file."""
+"""Share of its tokens that includes a deed; most look-ups in a line; most names of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
 DEMANDED = 2.0
 """Extra weight of the clearest demand."""
 OUTSIDE_CODE = 16 / 6
-"""Factor for the user's requests if nobody works on files: tool output is then not the user's."""
+"""Factor for the user's requests if no files are worked on: the rest is not the user's own."""
 CALLED_OUTSIDE = 100.0
-"""Factor for calls in that case: each is told, however little room there is."""
+"""Factor for calls if no files are worked on: each is included, however little room there is."""
 SPEAKERS = {
     "request": "- User: ",
     "pasted": "  Pasted: ",
@@ -74,35 +73,35 @@ SPEAKERS = {
 """Start of an item's line, by kind. All other kinds are the assistant's."""
 NO_LINE = "", 0
 MOST_RUNS = 2_000
-"""How many joined runs of deeds are kept. With more, all are forgotten."""
+"""How many joined runs of deeds are cached. With more, all are forgotten: memory is bounded."""
 
 
 _Row = tuple[float, float, int, int, float, float, float]
-"""From which number on a row is told, its weight, tokens, tokens that must stay, their extra
-weight, the room from which on it stays whole, and the least room."""
+"""A row: the smallest number that includes it; its weight; its tokens; its tokens that must stay,
+and their extra weight; the room from which on it stays whole; the least room."""
 
 
 class _Lines:
-    """The lines that a number gives: items, what was done before each, and after the last one."""
+    """The lines for one number: items, the deeds before each, and the deeds after the last."""
 
     def __init__(self) -> None:
         self.items: list[int] = []
-        """Indices of the items that are told."""
+        """Indices of the items that are included."""
         self.said: list[str] = []
         self.did: list[str] = []
-        """One more than items; empty where there is nothing to tell."""
+        """The lines of deeds: one more than items. Empty where no deed is included."""
         self.tokens: list[int] = []
-        """Of all lines, each with its line end."""
+        """Tokens of each line with its line end: deeds and items in turn."""
 
     def add(self, index: int, said: tuple[str, int], did: tuple[str, int]) -> None:
-        """Add an item, and what was done before it."""
+        """Add an item, and the line of deeds before it."""
         self.items.append(index)
         self.said.append(said[0])
         self.end(did)
         self.tokens.append(said[1])
 
     def end(self, did: tuple[str, int]) -> None:
-        """Add what was done after the last item."""
+        """Add the line of deeds after the last item."""
         self.did.append(did[0])
         self.tokens.append(did[1])
 
@@ -117,7 +116,7 @@ class _Lines:
 
 @dataclass
 class Chronology:
-    """Tells what the notes hold on the positions from `first` to before `last`."""
+    """Writes what the notes hold on the positions from `first` to `last` (not included)."""
 
     notes: Notes
     counter: TokenCounter
@@ -126,22 +125,22 @@ class Chronology:
     seen: VisibleText = NOTHING
     """The text that the reader sees elsewhere. It is not repeated."""
     clipped: Collection[int] = ()
-    """Positions of shortened messages in the prompt. The chronology tells them as well."""
+    """Positions of shortened messages in the prompt. The chronology includes them."""
     weights: KindWeights = PLAIN
     level: Level = "detailed"
     """The level. Levels other than `detailed` do not favour newer texts."""
     _costs: dict[float, tuple[float, bool]] = field(default_factory=dict, init=False, repr=False)
-    """Estimated tokens of all rows by the number that was tried, and whether they are complete."""
+    """Number that was tried → estimated tokens of all rows, and whether all were added up."""
     _found: list[_Row] = field(default_factory=list, init=False, repr=False)
-    """The rows found so far, those first that are told from a small number on."""
+    """The rows found so far, ordered by the smallest number that includes each."""
     _texts: list[tuple[float, int]] = field(default_factory=list, init=False, repr=False)
-    """The items among them: from which number on they are told, and their index."""
+    """The items among them: that number, and the item's index."""
     _news: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
-    """Whether the reader does not see an item elsewhere, by index."""
+    """Index of an item → whether the reader does not see it elsewhere."""
     _cuts: dict[tuple[int, int, bool], tuple[str, int]] = field(
         default_factory=dict, init=False, repr=False
     )
-    """The line of an item and its tokens, by index, room, and whether the line before asks."""
+    """(index, room, whether its question ends the line before) → an item's line and its tokens."""
 
     def told(self, room: int) -> str:
         """Return the chronology in at most `room` tokens. Empty if nothing fits."""
@@ -178,7 +177,7 @@ class Chronology:
         return low
 
     def _takes_more(self, number: float, target: float) -> bool:
-        """Whether the rows take more than the target. All targets share the first numbers."""
+        """Whether the rows take more than the target. Costs are cached for the next search."""
         total, is_complete = self._costs.get(number, (0.0, False))
         if total <= target and not is_complete:
             limit = 2 * target
@@ -187,8 +186,8 @@ class Chronology:
         return total > target
 
     def _cost(self, number: float, limit: float) -> float:
-        """Estimate the tokens of all rows, up to a limit. Rows told from a larger number on take
-        none, and are not looked at.
+        """Estimate the tokens of all rows with this number, up to a limit. Rows that need a larger
+        number are skipped.
         """
         total, place = 0.0, 0
         while total <= limit and (place < len(self._found) or self._find(number)):
@@ -204,7 +203,7 @@ class Chronology:
         return total
 
     def _find(self, number: float) -> bool:
-        """Find the next row that is told with this number, unless the reader sees its text."""
+        """Find the next row for which this number is enough; skip texts seen elsewhere."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= number * NEARLY:
             since, index = heappop(waiting)
@@ -220,8 +219,8 @@ class Chronology:
         return False
 
     def _fuller(self, text: str, number: float, larger: float, room: int) -> str:
-        """Give as many of the newest rows as possible a larger number: one number for all may leave
-        room, as rows of one weight come in all at once.
+        """Give a larger number to the newest rows, as many as fit. One number for all may leave
+        room, because rows of equal weight come in all at once.
         """
         small, large = self._lines(number), self._lines(larger * LARGER)
         numbers, best = (number, larger * LARGER), None
@@ -246,7 +245,6 @@ class Chronology:
 
     @cached_property
     def _span(self) -> list[Item]:
-        """The items of the span."""
         rows, span = self.notes.items.rows, (self.first, self.last)
         first, last = (bisect_left(rows, x, key=lambda row: row.position) for x in span)
         before, after = rows[:first] if self.clipped else [], rows[last:]
@@ -260,14 +258,13 @@ class Chronology:
 
     @cached_property
     def _weights(self) -> list[float]:
-        """The weight of each text."""
         rows = range(len(self._span))
         last = next((i for i in reversed(rows) if self._is_new(i)), -1)
         return [self._weight(x, is_last=i == last) for i, x in enumerate(self._span)]
 
     @cached_property
     def _waiting(self) -> list[tuple[float, int]]:
-        """A heap: from which number on a row is told, and its index; inverted for deeds."""
+        """A heap of (smallest number that includes a row, index). Deeds have `~index`."""
         rows, count = enumerate(zip(self._weights, self._span, strict=True)), self.counter
         found = [(sized(x, count).told_from / weight, i) for i, (weight, x) in rows if weight]
         found += [(since, ~i) for i, since in enumerate(self._deeds.told_from())]
@@ -281,17 +278,16 @@ class Chronology:
         return DeedLines(self.notes.work, self.counter, span, by, self._freshness)
 
     def _deeds_before(self, index: int) -> int:
-        """Return how many deeds come before a text."""
         return bisect_left(self._deeds.positions, self._span[index].position)
 
     @cached_property
     def _persons(self) -> frozenset[int]:
-        """The indices of the user's messages, which are told to be missing if left out."""
+        """Indices of the user's messages. If some are left out, a line says how many."""
         rows = enumerate(self._span)
         return frozenset(i for i, x in rows if x.kind in ("request", "aside") and self._is_new(i))
 
     def _counts(self, kind: DeedKind) -> float:
-        """Return the weight of a kind of deed. In a service, calls change what users own."""
+        """Return the weight of a kind of deed. Outside of code, calls change what users own."""
         by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
         return by * self.weights.of(kind)
 
@@ -313,7 +309,7 @@ class Chronology:
 
     @cached_property
     def _ages(self) -> tuple[int, float]:
-        """Where ages are counted from, and how fast newer texts lose their extra weight."""
+        """The position from which ages are counted, and in how many messages `NEAR` fades."""
         end = min(self.last, self.notes.position)
         return end, max(NEAR_FADE, (end - self.first) / 4)
 
@@ -338,7 +334,7 @@ class Chronology:
         return lines
 
     def _shown(self, number: float) -> list[int]:
-        """Return the indices of the texts that are told, in order."""
+        """Return the indices of the included texts, in order."""
         while self._find(number):
             pass
         found = list[int]()
@@ -351,7 +347,6 @@ class Chronology:
         return found
 
     def _line(self, index: int, number: float, before: str) -> tuple[str, int]:
-        """Return the line of an item and its tokens."""
         item = self._span[index]
         row, room = sized(item, self.counter), number * self._weights[index]
         size = row.sizes[0]
@@ -394,7 +389,7 @@ class Chronology:
         return "\n".join(filter(None, (*lines.all(), self._left_out(lines))))
 
     def _tokens(self, lines: _Lines) -> int:
-        """Count the text. Where each line is counted for itself, the sum is the count."""
+        """Count the text. If the counter counts line by line, the sum of the lines is the count."""
         count = self.counter.composed
         if self.counter.lines is None:
             return count(self._text(lines))
@@ -405,7 +400,7 @@ class Chronology:
 
 
 class DeedLines:
-    """Tells the deeds of a span, in a line between two texts."""
+    """Writes the deeds of a span as one line between two texts."""
 
     def __init__(
         self,
@@ -430,14 +425,14 @@ class DeedLines:
         self._lines: dict[str, int] = {}
 
     def told_from(self) -> list[float]:
-        """Return for each deed the number from which on it would be told alone."""
+        """Return for each deed the smallest number that would include it alone."""
         fresh = {at: self._fresh(at) for at in dict.fromkeys(self.positions)}
         per = {kind: DEED_WHOLE / by for kind, by in self._counts.items() if by}
         rows = zip(self._sized, self.rows, strict=True)
         return [stub * per[deed.kind] / fresh[deed.position] for (_, stub), deed in rows]
 
     def weighed(self, place: int) -> tuple[float, int, float]:
-        """Return the weight of a deed, its tokens and its least room."""
+        """Return a deed's weight, its tokens and its least room."""
         deed = self.rows[place]
         weight = self._counts[deed.kind] * self._fresh(deed.position) / DEED_WHOLE
         return weight, *self._sized[place]
@@ -467,7 +462,7 @@ class DeedLines:
         return self._told([(k, x, self._counter.text(x), most) for k, x, most in parts])
 
     def _bound(self, begin: int, end: int) -> tuple[Run, float]:
-        """Return the run of these deeds, and the most weight that a token of it has."""
+        """Return the run of these deeds, and the largest weight per token in it."""
         if (begin, end) not in self._bounds:
             run = self._run(begin, end)
             most = max(self._counts[kind] * best for kind, best in run.best)
@@ -478,14 +473,14 @@ class DeedLines:
         runs = self._work.runs
         first, last = (self._work.forgotten + self._ids[place] for place in (begin, end - 1))
         key = self._counter, first, last, self._kinds
-        if (run := runs.get(key)) is None:  # another window may clear them meanwhile
+        if (run := runs.get(key)) is None:  # another window's thread may clear them meanwhile
             if len(runs) >= MOST_RUNS:
                 runs.clear()
             run = runs[key] = _run_of(self.rows[begin:end], self._counter)
         return run
 
     def _told(self, parts: Sequence[tuple[DeedKind, str, int, float]]) -> tuple[str, int]:
-        """Return the line on parts with kind, words, tokens and weight by age times the number."""
+        """Return the line for parts. Each is (kind, words, tokens, weight by age × number)."""
         told, looks = list[str](), 0
         looked = self._counts["looked"] * math.sqrt(sum(kind == "looked" for kind, *_ in parts))
         for kind, text, size, most in reversed(parts):  # the newest look-ups first

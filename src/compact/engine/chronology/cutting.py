@@ -14,12 +14,12 @@ from compact.text.sentences import beginning
 from compact.text.terms import STOP_WORDS
 
 SHORT, STUB, WHOLE = 40, 18, 0.55
-"""A text below this many tokens stays whole or is left out; fewest tokens of a cut text; and the
-share of its tokens from which on a short text, or the user's, stays whole."""
+"""`SHORT`: a text of fewer tokens stays whole or is left out. `STUB`: fewest tokens of a cut text.
+`WHOLE`: from this share of its tokens on, a short text, or the user's, stays whole."""
 MARK_TOKENS = 8
 """About how many tokens the mark takes."""
 HEAD_SHARE = 2 / 3
-"""Share of the room for the head: it says what a text is about; the tail, what it concludes."""
+"""Share of the room for the head: it says what a text is about. The tail says what it concludes."""
 LONGEST_FIRST = 40
 """A first sentence of up to this many tokens stays whole: it says what the rest is about."""
 ANNOUNCED = 200
@@ -86,7 +86,7 @@ class Cuttable:
         elif not kept and sizes[0] > left:
             (units, sizes), in_words = self._words, True
         head, tail, left = _ends(sizes, left, 0 if in_words else int((1 - HEAD_SHARE) * room))
-        tail = len(units) if in_words else tail  # the last words say nothing without the others
+        tail = len(units) if in_words else tail  # the last words alone would say nothing
         shown = {*range(head), *kept, *range(tail, len(units))}
         begun = self._begun(units[head], left) if head < tail and head not in shown else ""
         gone = len(self.text.split()) - len(begun.split())
@@ -98,7 +98,7 @@ class Cuttable:
             elif i == 0 or i - 1 in shown:
                 told += [begun, mark] if i == head and begun else [mark]
                 mark = "[…]"
-        is_unmarked = gone and len(shown) == len(units)  # what is left out tells hardly anything
+        is_unmarked = gone and len(shown) == len(units)  # those left out hardly say anything
         return _joined([*told, mark] if is_unmarked else told)
 
     def _begun(self, unit: str, room: int) -> str:
@@ -116,7 +116,7 @@ class Cuttable:
 
 
 def stub_of(size: int) -> float:
-    """Return the least room in which a text of so many tokens is told."""
+    """Return the least room (in tokens) in which a text of this many tokens is included."""
     return WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
 
 

@@ -41,10 +41,10 @@ user pasted; `aside`: what the user says inside tool results; `closing`: the ass
 before the user speaks; `said`: its other words; `earlier`: from an earlier checkpoint."""
 
 MUST = 60.0
-"""Extra weight of the sentences of the clearest demand that must stay."""
+"""Extra weight of the sentences that must stay, for the clearest demand."""
 POWER, PERSONS_POWER = 0.6, 1.0
-"""Exponent of a text's information in its worth: twice as much is not worth twice as much. It is
-for the user's words, all of which may have to be followed."""
+"""A text's information to this power is its worth: twice as much is not worth twice as much. It is
+for the user's words (second number), each of which may have to be followed."""
 MUST_STAY = 0.4
 """A demand at least this clear (0 to 1) stays when other sentences are cut."""
 PERSONS: frozenset[Kind] = frozenset(("host", "request", "aside"))
@@ -64,7 +64,7 @@ PROSE = 0.2
 _TOLD = regex(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: ", re.DOTALL)
 """The start of a chronology line that names its speaker."""
 _BEFORE = regex(r" ?\[before: ([^\]\n]{1,80})\]")
-"""Marks a sentence that earlier had another value, and names the messages with that value."""
+"""A mark after a sentence whose value changed. It names the messages with the earlier value."""
 _SUPERSEDED = regex(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
 _BULLET = regex(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
 _PART = regex(r"[.!?]\s+|\n|[。！？]")
@@ -81,17 +81,17 @@ class Spoken(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """What a text takes in a chronology."""
+    """The room that a text needs in a chronology."""
 
     text: Cuttable
     sizes: tuple[int, int, float, float, float]
-    """Tokens, tokens that must stay, their extra weight, the room from which on the text stays
-    whole, and the least room."""
+    """In this order: tokens; tokens that must stay; their extra weight; the room from which on the
+    text stays whole; the least room."""
     told_from: float
-    """The least room in which the text, or only what must stay of it, is told."""
+    """The least room in which the text, or only the part that must stay, is included."""
 
     def is_told(self, room: float) -> bool:
-        """Whether the text is told in this room."""
+        """Whether the text is included in this room."""
         _, least, must, _, stub = self.sizes
         return room >= stub or bool(least and room * must >= least)
 
@@ -111,17 +111,17 @@ class Item:
     info: float = 0.0
     """An estimate of the information: distinct words, names and numbers."""
     worth: float = 0.0
-    """How much the information counts."""
+    """The information to the power of `POWER` or `PERSONS_POWER`."""
     text_cut: Sized | None = field(default=None, repr=False, compare=False)
     """The text as it may be cut, with its sizes; set when its tokens are first counted."""
     probe: tuple[str, frozenset[str]] | None = field(default=None, repr=False, compare=False)
-    """By what the text is found in a prompt; set when it is first searched."""
+    """What to search for to find the text in a prompt (`visible.probed`); set on first use."""
     spoken: Spoken | None = field(default=None, repr=False, compare=False)
     """The text split into sentences; set on first use."""
     demands: float = 0.0
     """How clearly the user's strongest request is a demand, from 0 to 1."""
     before_ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Sentences that earlier had another value -> ids of the messages with that value."""
+    """Sentence whose value changed → ids of the messages with the earlier value."""
 
 
 @dataclass(slots=True)
@@ -130,20 +130,20 @@ class Items:
 
     rows: list[Item] = field(default_factory=list)
     tells_work: bool = False
-    """Whether an earlier checkpoint also tells what was done."""
+    """Whether an earlier checkpoint also says what was done."""
     forgotten: int = 0
     """Items before this position were forgotten."""
     superseded: list[tuple[str, str]] = field(default_factory=list)
-    """Sentences that a later message has replaced, each with the rest of its message and the
-    replacing one. Whoever reads the list clears it."""
+    """Sentences that a later message replaced, each with the texts that remain: the rest of its
+    message, and the later one. The reader of the list clears it."""
     _said: dict[str, Item] = field(default_factory=dict)
     """The user's items, by their text in lower case."""
     _stated: Restatements[Item] = field(default_factory=Restatements[Item])
 
     def person(self, text: str, message_id: str, position: int, pasted: str = "") -> Item | None:
         """Record a user's message. Pasted prose becomes an item of its own; pasted code and logs
-        are only mentioned. Text that repeats an earlier message is kept only here. What the
-        assistant said just before becomes its closing words.
+        are only mentioned. An earlier message with the same text is forgotten. What the assistant
+        said just before becomes its closing words.
         """
         last = self._close()
         if not (text + pasted).strip():
@@ -272,7 +272,7 @@ def _weigh(item: Item) -> None:
 
 
 def marked(words: str, before_ids: Mapping[str, Sequence[str]]) -> str:
-    """Return the words with a mark after each sentence that earlier had another value."""
+    """Return the words with a mark after each sentence whose value changed."""
     for sentence, ids in before_ids.items():
         words = words.replace(sentence, f"{sentence} [before: {', '.join(ids)}]", 1)
     return words

@@ -15,9 +15,9 @@ from compact.messages.tokens import TokenCounter
 THRIFT = 0.5
 """A name's weight is divided by its tokens to this power: short names are worth more."""
 ROOT_SHARE = 0.7
-"""Least share of the absolute paths that the root contains."""
+"""The root contains at least this share of the absolute paths."""
 LEAST_NAME = 3
-"""Fewest tokens of room for which a name is looked for."""
+"""Fewest tokens of room for which a name is looked for: with its comma, none takes fewer."""
 MOST_FOLDERS = 1_000
 """For how many files the folders are cached: each compression asks for the same ones."""
 
@@ -73,7 +73,6 @@ def root_of(notes: Notes) -> str:
 
 @lru_cache(maxsize=MOST_FOLDERS)
 def _folders_of(file: str) -> tuple[str, ...]:
-    """Return the folders of an absolute path; empty for other paths."""
     parts = file.split("/") if file.startswith("/") else []
     return tuple("/".join(parts[:depth]) for depth in range(3, len(parts)))
 

@@ -1,7 +1,7 @@
 """Notes: what is recorded from a history, message by message.
 
 Reading continues where it ended. Limits bound the memory. `items` holds what was said, `work` what
-tools did, `ledger` the names. `chronology` decides which of it a checkpoint tells.
+tools did, `ledger` the names. `chronology` decides which notes a checkpoint includes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from compact.text.said_within import verdict_of, words_within
 from compact.text.speakers import host_instructions, own_words_of, person_text, speaker_of
 
 MOST_READ = 1_000_000
-"""How many tokens of a new history are read, the newest ones."""
+"""How many tokens of a long new history are read, the newest ones. This bounds the time."""
 TRIM_EVERY = 64
-"""The notes are trimmed each time after this many messages."""
+"""The notes are trimmed each time after this many messages: after each, it would take long."""
 MOST_ANCHORS = 2_500
 """Most names kept, those most likely to be needed. Forgotten names are never listed. More would
 take memory, and time to rank."""
 RANKED = 1_500
-"""Most names that are ranked."""
+"""Most names that are ranked. This bounds the time."""
 FEW_PASTED = 20
 """If the user pasted more words than this, the checkpoint mentions it."""
 PLAIN = 8
@@ -60,7 +60,7 @@ class Notes:
             while self.items.superseded:
                 self.ledger.forget(*self.items.superseded.pop())
             self.position += 1
-            if self.position % TRIM_EVERY == 0:  # by position, so that pauses change nothing
+            if self.position % TRIM_EVERY == 0:  # by position: pauses change nothing
                 self._trim()
         return self
 
@@ -122,7 +122,7 @@ class Notes:
         self.work.result(result, self.position)
 
     def _read_checkpoint(self, message: Message) -> None:
-        """Read an earlier checkpoint, except its sections on the state and the names then."""
+        """Read an earlier checkpoint, except its sections on the present and on names."""
         for section, body in sections_of(summary_of(message.text)):
             self.ledger.note(body, "assistant", self.position)
             if section not in (NOW, NAMES):
@@ -159,7 +159,7 @@ def notes_of(history: History, *, known: Message | None = None, until: int | Non
     No message is read twice. Of a very long history only the newest messages are read, after
     `known`, which tells what came before.
     """
-    notes, history.notes = history.notes, None  # only one reader may continue them
+    notes, history.notes = history.notes, None  # no second reader may continue the same notes
     if not isinstance(notes, Notes) or notes.position > len(history):
         start = _start(history)
         notes = Notes(position=start)

@@ -1,4 +1,4 @@
-"""The present, as code reads it: last request, open tasks, check outcomes, branch and commit."""
+"""The section on the present: last request, open tasks, outcomes of checks, branch and commit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
 
 MOST_CHECKS, MOST_SINCE, MOST_FILES, MOST_OPEN = 4, 4, 14, 8
-"""Most checks; files written since a check; files that another line names; tasks."""
+"""Most checks, files written since a check, files in the other lines, and open tasks."""
 ASKED_TOKENS, POINTED = 60, 12
-"""Most tokens of the last request; most words that identify it if the prompt shows it."""
+"""Most tokens of the last request; most of its words if the prompt shows it anyway."""
 
 
 def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Plain talk: the most informative sentences for their tokens, in order and with their speakers."""
+"""Plain talk: the sentences that say most for their tokens, in order and with their speakers."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
 MOST_JUDGED = 40
 """How many requests, the newest ones, decide whether this is a conversation between people."""
 RULES_SHARE, LEAST_RULES, CLEAR = 0.2, 160, 0.65
-"""Clear user demands come first: with this share of the room; in a small room with this many
-tokens, up to half of it. A demand is clear from the third number on (0 to 1)."""
+"""The user's clear demands come first, with this share of the room, or with this many tokens, up to
+half of the room. A demand is clear from the third number on (0 to 1)."""
 TALK_POWER = 0.2
 """Exponent that reduces the weights of kinds for sentences. Those weights are meant for deeds; a
 sentence competes only with other sentences."""
 TOPICS: Mapping[str, str] = {"errors": "failed", "decisions": "decided"}
-"""Topic of a sentence -> the kind whose weight it gets."""
+"""Topic of a sentence → the kind whose weight it gets."""
 SPARE = 0.03
 """If more than this share of the room is left, it is filled with further sentences."""
 SPEAKER_TOKENS, LEAST_TOKENS = 8, 12
-"""Most tokens of a line's speaker; and a room of so few tokens stays empty."""
+"""`SPEAKER_TOKENS`: most tokens of a line's speaker. `LEAST_TOKENS`: a smaller room stays empty."""
 SHORT_ANSWER = 4.0
 """An answer with less information (`info_of`) is shown with its question."""
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
 
 class Talk:
-    """Selects the most informative sentences, important messages first. Leaves out pasted text.
-    Weighs each sentence once for all sizes.
+    """Selects the sentences that say most, important messages first. Leaves out pasted text. Each
+    sentence is weighed once for all sizes.
     """
 
     def __init__(
@@ -115,7 +115,6 @@ class Talk:
         return [x for x in said if id(x) in chosen]
 
     def _beside(self, first: list[Said]) -> Candidates:
-        """Return the candidates other than these first ones."""
         if self._rest is None or self._rest[0] != first:
             at = {x.position for x in first}
             others = [x for x in self._said if x.position not in at or x not in first]
@@ -138,7 +137,9 @@ def _names_of(items: Sequence[Item]) -> dict[int, str]:
 
 
 def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
-    """Return an item's sentences. A short first sentence gets its question in front."""
+    """Return an item's sentences. If the first one is short, it begins with the question it
+    answers.
+    """
     spoken, asked = _spoken(item), item.before
     if not asked and before is not None and spoken.opening < SHORT_ANSWER:
         asked = _spoken(before).question
@@ -159,7 +160,6 @@ def _spoken(item: Item) -> Spoken:
 
 
 def _weighing(weights: KindWeights) -> Callable[[Said], float]:
-    """Return a function that weighs a sentence."""
     more = {
         k: math.pow(weights.more(k), TALK_POWER) for k in ("request", "wrote", *TOPICS.values())
     }

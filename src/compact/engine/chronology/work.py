@@ -27,7 +27,7 @@ EDIT_KEYS = frozenset(
 )
 """Names of arguments whose text is written to a file."""
 MOST_KEPT, MOST_DEEDS = 200, 2_000
-"""Most files (in each table) and most waiting calls; most deeds. The oldest are forgotten."""
+"""Most files in each table, and most waiting calls; most deeds. The oldest are forgotten."""
 _LOOKED_AT = 4_000
 """How many characters of an output are searched for messages from git."""
 _TRIED_CHARS = 500
@@ -48,7 +48,7 @@ _COMMITTED = regex(
 _BRANCH = regex(
     r"^(?:On branch |\* |Switched to (?:a new )?branch ')(?P<branch>[\w./-]+)'?\s*$", re.M
 )
-"""How git prints the branch and, above, a new commit."""
+"""How git prints a new commit (`_COMMITTED`) and the branch (`_BRANCH`)."""
 _ELSEWHERE = regex(r"/tmp\b|\bgit -C\b|\bmktemp\b")
 _LOOKED_FOR = frozenset(
     """
@@ -64,7 +64,7 @@ _LOOKS = frozenset(
 """First words in the names of tools that look something up."""
 _SPACE = regex(r"\s")
 _MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
-"""Most characters of a request, a result and a command; most names that a call defines."""
+"""Most characters of a request, of a result and of a command; most names that a call defines."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
 """Most characters of data that is parsed; most facts that are remembered."""
 _DEFINED = regex(
@@ -74,7 +74,7 @@ _DEFINED = regex(
     re.MULTILINE,
 )
 _DOCUMENTS = (".md", ".rst", ".txt")
-"""Endings of files whose code is only an example."""
+"""Endings of documents. Code in them is only an example."""
 _TASK_ID = regex(r"#(\d+)")
 _LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
 """A task in a list: id, status and words, without what may follow in brackets."""
@@ -103,12 +103,12 @@ class Deed(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The deeds between two texts, joined."""
+    """The deeds between two texts, joined into parts."""
 
     parts: list[tuple[Kind, str, int, int]]
     """Kind, words, tokens, and position of the newest deed."""
     best: list[tuple[Kind, float]]
-    """How much of the weight of each kind a token has at most, without regard to age."""
+    """Kind → the largest weight per token, as a share of the kind's weight. Age does not count."""
 
 
 class Check(NamedTuple):
@@ -150,9 +150,9 @@ class WorkLog:
     _sizes: tuple[TokenCounter | None, list[tuple[int, float]]] = field(
         default_factory=lambda: (None, []), repr=False
     )
-    """Who counted the deeds, and for each its tokens and its least room."""
+    """The counter that was used, and each deed's tokens and least room."""
     runs: dict[tuple[object, int, int, frozenset[Kind]], Run] = field(default_factory=dict)
-    """Joined deeds, by counter, first and last deed and kinds, for the next chronologies."""
+    """Cache of joined deeds, by counter, first and last deed, and kinds."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
     """The newest task list of a tool: each task's words, and whether it is done."""
     doing: str = ""
@@ -162,13 +162,13 @@ class WorkLog:
     checked: dict[str, Check] = field(default_factory=dict)
     """The last run of each kind of check, the newest last."""
     unchecked: dict[str, int] = field(default_factory=dict)
-    """Files written since a check last passed -> position of the last write."""
+    """Files written since a check last passed → position of the last write."""
     uncommitted: dict[str, int] = field(default_factory=dict)
-    """Files written since the newest commit -> position of the last write."""
+    """Files written since the newest commit → position of the last write."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Written files -> how often, and position of the last write; the newest last."""
+    """Written file → how often, and position of the last write; the newest last."""
     read: dict[str, int] = field(default_factory=dict)
-    """Files that calls named -> position of the last such call; the newest last."""
+    """File that calls named → position of the last such call; the newest last."""
     stale: set[int] = field(default_factory=set)
     """Positions of outdated results: the file was read again or written since."""
     branch: str = ""
@@ -183,9 +183,9 @@ class WorkLog:
     """How many calls there were, and how many of them ran a command."""
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Files that were read -> the call's arguments, and position of the last result."""
+    """File that was read → the call's arguments, and position of the last result."""
     _facts: dict[str, None] = field(default_factory=dict)
-    """Facts seen in data and calls, newest last. Facts not seen before are told first."""
+    """Facts seen in data and calls, newest last. Facts not seen before are reported first."""
 
     def call(self, call: ToolCall, position: int) -> tuple[str, ...]:
         """Record a call; return the files that it will write."""
@@ -248,7 +248,7 @@ class WorkLog:
             self.plan = self.plan[0], verdict
 
     def refused(self, call_id: str, position: int, *, said_why: bool) -> None:
-        """Record that the user refused a call. If they said why, their words are told instead."""
+        """Record that the user refused a call. If they said why, their words are shown instead."""
         if (asked := self._asked.pop(call_id, None)) and not said_why:
             self.deeds.append(Deed(position, "failed", _about(asked.call), "refused by the user"))
 
@@ -293,7 +293,7 @@ class WorkLog:
 
     def _deed_of(self, asked: _Asked, result: ToolResult, position: int) -> Deed:
         """Build the deed of a call without command or file: its arguments and result, new facts
-        first. For a look-up, only the call.
+        first. The deed of a look-up holds only the call.
         """
         call = asked.call
         values = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
@@ -382,11 +382,11 @@ class WorkLog:
         if new := self.deeds[len(known) :]:
             sizes = [counter.text(deed.what) + counter.text(deed.came_to) for deed in new]
             known = [*known, *((size, stub_of(size)) for size in sizes)]
-            self._sizes = counter, known  # at once: another window may count, too
+            self._sizes = counter, known  # in one step: another window's thread may count too
         return [known[i] for i in places]
 
     def trim(self) -> None:
-        """Forget the oldest, so that memory stays bounded."""
+        """Forget the oldest entries, so that memory stays bounded."""
         gone = max(0, len(self.deeds) - MOST_DEEDS)
         self.forgotten += gone
         self._sizes = self._sizes[0], self._sizes[1][gone:]

@@ -17,20 +17,20 @@ from compact.patterns import regex
 from compact.text.languages import ADDRESSES, language_of
 
 MOST_COPIED, LEAST_COPIED = 0.5, 16
-"""Largest share of a summary's letters that may be in copied sentences; and fewest letters of a
-sentence that counts. Real summaries, which quote requests and code, have .21 at most; every third
-line of a conversation has 1."""
+"""`MOST_COPIED`: largest share of a summary's letters in copied sentences. `LEAST_COPIED`: fewest
+letters of a sentence that counts. Real summaries, which quote requests and code, have .21 at most.
+A text made of every third line of its conversation has 1."""
 MOST_RECITED = 0.3
-"""Largest share of a summary's letters that may be in lines of the prompt."""
+"""Largest share of a summary's letters in sentences that repeat the prompt's instructions."""
 GRAM, LOOP_WORDS, MOST_LOOPED = 4, 24, 0.35
-"""Words of a loop; fewest words of a text that is checked; and largest share of repeated ones. Real
-summaries have .21 at most."""
+"""`GRAM`: words of a loop. `LOOP_WORDS`: fewest words of a text that is checked. `MOST_LOOPED`:
+largest share of repeated loops. Real summaries have .21 at most."""
 ORDER_LINE = 20
 """Fewest letters of a prompt line that counts as an order, not as a heading."""
 MOST_ADDRESSED = 0.1
-"""Largest share of sentences that may address the reader."""
+"""Largest share of a summary's sentences that may address the reader."""
 _UNIT = regex(rf"[{CJK}]{{1,2}}|[^\s{CJK}]{{1,32}}")
-"""A word; in languages without spaces two characters; of long words pieces."""
+"""A word, up to 32 characters of a longer one, or two characters of a language without spaces."""
 _BETWEEN = regex(r"[\W_]+")
 _LINE_START = " \t-*+•>#[{\"'"
 _QUOTED = regex(r"[\"“„][^\"“”\n]{1,400}[\"”“]|«[^»\n]{1,400}»|`[^`\n]{1,200}`|^>.*$", re.M)
@@ -60,8 +60,9 @@ def loop(source: SummarySource) -> RuleResult:
 
 
 def told(source: SummarySource) -> RuleResult:
-    """Check that the summary tells what others said and did, and addresses nobody. A sentence
-    addresses the reader if it says `you`, is no quotation and, in English, has no past tense.
+    """Check that the summary says what others said and did, and does not address the reader. A
+    sentence addresses the reader if it says `you`, is no quotation and, in English, has no past
+    tense.
     """
     said = sentences(_QUOTED.sub(" ", source.story.text))
     code = language_of(source.story.text) or "en"
@@ -75,7 +76,7 @@ def told(source: SummarySource) -> RuleResult:
 
 
 def copied(text: str, source: Iterable[str]) -> float:
-    """Return the share, 0 to 1, of letters in sentences that the source has word for word."""
+    """Return the share (0 to 1) of letters in sentences that the source has word for word."""
     said = "\n".join(map(_letters, source))
     told = [bare for each in sentences(text) if len(bare := _letters(each)) >= LEAST_COPIED]
     return sum(len(each) for each in told if each in said) / (sum(map(len, told)) or 1)
@@ -86,7 +87,7 @@ def _letters(text: str) -> str:
 
 
 def looped(text: str, source: Iterable[str]) -> float:
-    """Return the share, 0 to 1, that a text repeats, beyond what its source repeats. 0 for fewer
+    """Return the share (0 to 1) of a text that repeats, beyond what its source repeats. 0 for fewer
     than `LOOP_WORDS` words.
     """
     grams = Counter(_grams(_UNIT.findall(text)))
@@ -105,8 +106,8 @@ def _grams(words: Sequence[str]) -> Iterator[Gram]:
 
 
 def recited(text: str, prompt: str, besides: Iterable[str]) -> float:
-    """Return the share, 0 to 1, of a text's letters in sentences of the prompt that instruct the
-    writer. Parts of the conversation in the prompt (`besides`) may be repeated.
+    """Return the share (0 to 1) of a text's letters in sentences that the prompt uses to instruct
+    the writer. Parts of the conversation in the prompt (`besides`) may be repeated.
     """
     named = "\n".join(besides)
     orders = {_bare(each) for each in sentences(prompt) if each not in named}

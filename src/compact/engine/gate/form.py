@@ -15,9 +15,9 @@ from compact.text.languages import NAMES, language_of
 from compact.text.outline import STORY, section_named
 
 SMALLEST = 32
-"""A summary of up to this many tokens may be larger than its source."""
+"""A summary of up to this many tokens may be larger than its source: it cannot be shorter."""
 LEAST_SPOKEN, LEAST_TOLD = 150, 60
-"""Fewest characters of a speaker, and words of a summary, that reveal a language."""
+"""Fewest characters of a speaker, and words of a summary, from which a language is recognized."""
 LONG_SENTENCE = 20
 """A line of more words than this is a sentence and needs an end."""
 _ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
@@ -33,7 +33,7 @@ _TITLE = regex(
     re.MULTILINE,
 )
 _AROUND = regex(r"^(?:\W|\d{1,2}[.):])+|\W+$")
-"""Text around a title's words: numbers, marks, pictures."""
+"""What surrounds a title's words: numbers, punctuation, emoji."""
 _OUR_HEADING = regex(
     r"^[^\w\n]{0,8}[\[\u3010][^\w\n]{0,4}(?:Checkpoint|Record|Goals|Prompt|Recalled|Memory)\b",
     re.MULTILINE,
@@ -150,7 +150,7 @@ def secrets(source: SummarySource) -> RuleResult:
 
 
 def headings(source: SummarySource) -> RuleResult:
-    """Check that the summary has no heading but its own: code writes the others."""
+    """Check that the summary has no headings except its own. Code writes the others."""
     if found := _OUR_HEADING.search(source.plain):
         return RuleResult(False, f"a heading of ours: {found[0].strip()}")
     for title in _TITLE.finditer(source.plain):
@@ -167,7 +167,7 @@ def headings(source: SummarySource) -> RuleResult:
 
 
 def marks(source: SummarySource) -> RuleResult:
-    """Check for control tokens, unreadable characters and anything that is fetched."""
+    """Check for control tokens, unreadable characters, and content that is fetched or run."""
     if any(defused(text) != text for text in (source.story.text, source.plain)):
         return RuleResult(False, "a control token of a chat template")
     if _UNREADABLE.search(source.story.text):

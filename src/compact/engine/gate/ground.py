@@ -10,22 +10,22 @@ from statistics import fmean
 from compact.engine.gate.summary_source import RuleResult, SummarySource, covered, names_in, stems
 
 SHORT_VOCABULARY, LEAST_KNOWN, MORE_KNOWN, MOST_KNOWN = 200, 0.22, 0.13, 0.66
-"""The source must know this share of the summary's informative words: the second number if the
-source has up to 200 different words (the first), the third more for each e-fold, at most the last.
-By chance a large source knows some words of any summary. Real summaries of other sessions reach
-.24, .59 and .75 at 200, 1,500 and 5,000 words; of their own, .27, .64 and .74 at least."""
+"""The source must know this share of the summary's informative words: `LEAST_KNOWN` up to
+`SHORT_VOCABULARY` different words, `MORE_KNOWN` more for each factor e, at most `MOST_KNOWN`. A
+large source knows some words of any summary by chance. Real summaries of other sessions reach .24,
+.59 and .75 at 200, 1,500 and 5,000 words; those of the same session .27, .64 and .74 at least."""
 FEW_UNKNOWN, MOST_UNKNOWN = 2, 0.3
-"""A summary is made up if it has more unknown names and amounts than the first number, and they are
-more than the second, as a share of its names."""
+"""A summary is refused as made up if more than `FEW_UNKNOWN` of its names and amounts, and more
+than this share of them, are unknown to the source."""
 TOKENS_PER_DOUBLING, SAID_AT_ONCE = 8, 50
-"""A summary needs the first number of tokens for each doubling of its source above the second."""
+"""A summary needs this many tokens for each doubling of its source above `SAID_AT_ONCE` tokens."""
 LEAST_OF_CAP = 4
 """A summary never needs more than one part in this many of its cap."""
 LEAST_COVERED = 0.45
-"""A summary must cover this share of what an equally long piece of the extracted one covers. No
-good summary of `python -m evals gate` is refused for it alone (docs/evidence.md)."""
+"""A summary must cover this share of what equally long pieces of the extracted summary cover. No
+good summary of `python -m evals gate` is refused for this alone (docs/evidence.md)."""
 FEWEST_NAMES = 2
-"""Fewest names in such pieces, on average, for a comparison."""
+"""Fewest names in such a piece, on average. With fewer, nothing is compared."""
 
 
 def subject(source: SummarySource) -> RuleResult:
@@ -43,7 +43,7 @@ def subject(source: SummarySource) -> RuleResult:
 
 
 def invented(source: SummarySource) -> RuleResult:
-    """Check that the summary names little that the source does not."""
+    """Check that the source knows nearly all names in the summary."""
     named = names_in(source.story.text)
     known = source.said + "\n" + " ".join(message.id for message in source.request.messages)
     unknown = [name for name in named if not _is_known(name, known)]

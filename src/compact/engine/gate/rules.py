@@ -1,9 +1,9 @@
 """The gate: judges a summary (story) before it may replace messages. Pure: no I/O, no model.
 
-Start at `RULES`. The gate refuses and changes nothing. It does not guess what a line is meant to
-do. If a model copied an order from a web page, the order is told as the past, in a part that is
-marked as reference. It never gets into the user's sections, which code writes. Summaries that code
-extracts are not judged. docs/evidence.md says what each detector misses and where it is wrong.
+Start at `RULES`. The gate refuses or accepts, and changes nothing. It does not look for orders: if
+a model copied an order from a web page, the summary tells it as the past, in a part that is marked
+as reference. It never gets among the user's words, which code writes. Summaries that code extracts
+are not judged. docs/evidence.md says what each detector misses and where it is wrong.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Rule:
     name: str
     check: Callable[[SummarySource], RuleResult]
     wish: str = ""
-    """What to ask of the model if it broke this rule. Empty if asking again does not help."""
+    """What to ask of a model that broke this rule. Empty if asking again does not help."""
     holds_for_persons: bool = False
     """Whether the rule also applies to a summary that the user wrote. Rules on truth and
     completeness apply only to a model's."""
     refuses: bool = True
-    """Whether a summary that breaks the rule is refused. Otherwise the model is asked once more,
-    and if that does not help the summary is used with a remark."""
+    """Whether a summary that breaks the rule is refused. If not, the model is asked once more. If
+    that does not help, the summary is used with a remark."""
 
 
 RULES: Sequence[Rule] = (
@@ -104,7 +104,7 @@ class Judged:
 
     @property
     def reason(self) -> str:
-        """The broken rules and what each found. Empty if no rule is broken."""
+        """The broken rules, and what each found. Empty if no rule is broken."""
         return "; ".join(f"{x.rule}: {x.detail}" for x in self.verdicts if not x.passed)
 
     @property
@@ -114,7 +114,7 @@ class Judged:
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """What to ask of the model once more. Empty if asking again does not help."""
+        """What to ask of the model in a second request. Empty if asking again does not help."""
         names = {verdict.rule for verdict in self.verdicts if not verdict.passed}
         broken = [rule for rule in RULES if rule.name in names]
         return tuple(rule.wish for rule in broken) if all(rule.wish for rule in broken) else ()
@@ -129,8 +129,8 @@ def judge(
     source_tokens: int,
     rules: Sequence[Rule] = RULES,
 ) -> Judged:
-    """Judge a summary by the rules. Never raises. `source_tokens` is the size of everything that it
-    replaces. `extracted` is the summary that is used if this one is refused.
+    """Judge a summary by the rules. Never raises. `source_tokens` is the size of all that it
+    replaces. `extracted` is the summary to be used if this one is refused.
     """
     source = SummarySource(summary, request, counter, source_tokens, extracted)
     return Judged(summary, tuple(_verdict(rule, source) for rule in rules))
@@ -155,8 +155,8 @@ def judged_or_extracted(
     secrets: Known,
     emit: Emit,
 ) -> Judged:
-    """Return the summary that may replace the messages: the written one, or else an extracted one,
-    whose verdict then says why. A summary that code wrote is not judged.
+    """Return the written summary if the gate accepts it, else an extracted one, with a verdict that
+    says why. A summary that code wrote is not judged.
     """
     if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
         return Judged(written, ())
@@ -176,7 +176,7 @@ def judged_or_extracted(
         why = _failure(written) if written is not None else "nothing was written"
     rules = found.rejected_by if found else ()
     emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
-    told = redact(why, secrets).text  # stored, and shown with the checkpoint
+    told = redact(why, secrets).text  # the reason is stored, and shown with the checkpoint
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
     return Judged(extracted, (verdict,), instead_of=found)
 

@@ -1,6 +1,6 @@
-"""What a summary (story) is judged by: its request, its source, and what else the model was told.
+"""What the gate judges a summary (story) by: its request, its source, and the rest of the prompt.
 
-Each part is computed once, for all rules.
+Each part is computed once for all rules.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ from compact.text.speakers import speaker_of
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Chinese, Japanese and Korean characters; each counts as a word."""
 STEM = 5
-"""Two words that share this many first letters count as one."""
+"""Two words that share this many first letters count as one, so inflected forms match."""
 SHORTEST_WORD = 3
 """Fewest letters of a word that counts."""
 SAMPLE, SAMPLE_CHARS = 60, 400
-"""A sample of a speaker's words: about this many messages, evenly chosen, and this many characters
-of each."""
+"""A sample of a speaker's words: `SAMPLE` messages, evenly chosen, and `SAMPLE_CHARS` of each."""
 _WORD = regex(rf"[{CJK}]|[^\W_{CJK}]+")
 _FUNCTION_WORDS = CHARACTERS.union(*FUNCTION_WORDS.values())
 _PROPER = regex(r"(?<=[^\W\d_A-ZÀ-Þ] |[,;] )[A-ZÀ-Þ][\w-]{2,40}")
 """A capitalized word inside a sentence."""
 _PLAIN = regex(r"(?<![\w./-])[^\W\d_A-ZÀ-Þ]{3,40}(?![\w/-])")
-"""A word in lower case. The same word in capitals is then no name either."""
+"""A word in lower case. The same word with a capital letter is then not taken for a name."""
 _AMOUNT = regex(r"(?<![\w.])\d[\d.,:]{0,20}\d")
 _ROUND = regex(r"\d{1,2}|(?:19|20)\d\d|\d{1,2}[:.]\d\d")
 """Numbers that say little: small ones, days, years, times of day."""
@@ -49,7 +48,7 @@ _LOOKS_LIKE = str.maketrans(
     "АВЕКМНОРСТХУІЈЅаеорсхуіјѕһԁӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνι\u2223\u2758\u01c0",  # noqa: RUF001
     "ABEKMHOPCTXYIJSaeopcxyijshdlABEZHIKMNOPTYXopvi|||",
 )
-"""Letters of other scripts -> the Latin letters that look the same."""
+"""Letters of other scripts → the Latin letters that look the same."""
 _UNSEEN = frozenset(("Cf", "Mn", "Me"))
 """Categories of invisible or combining characters: joiners, directions, accents, variants."""
 _BLANKS = regex(r"[^\S\n]+")
@@ -65,7 +64,7 @@ class RuleResult(NamedTuple):
 
 
 def stems(text: str) -> Iterator[str]:
-    """Yield the first letters of a text's informative words, in lower case."""
+    """Yield the stems of a text's informative words: their first `STEM` letters in lower case."""
     for word in _WORD.findall(text.lower()):
         is_short = len(word) < SHORTEST_WORD and word.isascii() and not word.isdigit()
         if word not in _FUNCTION_WORDS and not is_short:
@@ -139,7 +138,7 @@ class SummarySource:
 
     @cached_property
     def words(self) -> Counter[str]:
-        """The stems of everything that the model was shown -> how many lines hold each."""
+        """Stem → in how many lines of all that the model was shown it occurs."""
         found: Counter[str] = Counter()
         for line in self.said.split("\n"):
             found.update(set(stems(line)))
@@ -153,7 +152,7 @@ class SummarySource:
 
     @cached_property
     def names(self) -> dict[str, float]:
-        """Names that the reader does not see elsewhere -> a weight by how often they occur."""
+        """Name that the reader does not see elsewhere → its weight, by how often it occurs."""
         found: Counter[str] = Counter()
         for text in self.told:
             found.update(names_in(text))
@@ -177,8 +176,8 @@ class SummarySource:
 
 
 def plain_lines(text: str) -> str:
-    """Return a text's lines as a reader sees them, for the rules of form: with uniform line ends,
-    without invisible characters, and with Latin letters for those that look Latin.
+    """Return a text's lines as a reader sees them, for the rules of form: uniform line ends, no
+    invisible characters, and Latin letters instead of those that look the same.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKD", text)

@@ -1,7 +1,7 @@
-"""Check whether a summary (story) agrees with the work log on the outcome of checks.
+"""Check that a summary (story) agrees with the work log on the outcome of checks.
 
-The log's own lines tell commits and changes. If the summary says that a failed check passed, the
-model is asked about it, and the summary gets a remark. Only English words for outcomes are known.
+If the summary says that a failed check passed, the model is asked again. If that does not help, the
+summary gets a remark. Only English words for outcomes are known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHECKS: Mapping[str, str] = {
     **dict.fromkeys(("lint", "linter", "ruff", "clippy", "eslint"), "lint"),
     **dict.fromkeys(("mypy", "vet"), "types"),
 }
-"""Words for checks in commands and summaries -> the kind of check."""
+"""Words for checks in commands and summaries → the kind of check."""
 
 
 def checks(source: SummarySource) -> RuleResult:

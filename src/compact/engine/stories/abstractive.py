@@ -2,7 +2,7 @@
 
 The gate judges each summary first. If what it refuses can be improved (too long, cut off, too
 thin), the model is asked once more and told why. Accepted summaries are cached, so the same request
-is not sent twice. Errors of the model are raised; the caller falls back.
+is not sent twice. Errors of the model are raised; the caller then uses an extracted summary.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ REMEMBERED = 64
 MOST_REQUESTS = 128
 """Most requests that one summary may take."""
 RESULT_SHARE, CHARACTERS, SHORTEST, LONGEST = 8, 4, 400, 2_000
-"""Tool output is shown up to one part in the first number of the window, at the second number of
-characters per token, but with at least the third and at most the fourth number of characters."""
+"""Tool output is cut to `CHARACTERS` / `RESULT_SHARE` characters per token of the window, but not
+below `SHORTEST` or above `LONGEST`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Manner:
     """How a model is asked for summaries."""
 
     is_small: bool = False
-    """Whether the model has fewer parameters than `parameters.SMALL`."""
+    """Whether the model has fewer parameters than `messages.model_facts.SMALL`."""
     unsaid: int = UNSAID_WINDOW
     """The model's window in tokens if neither its profile nor its server says it."""
     most_requests: int = MOST_REQUESTS
-    """Most requests for one summary. One that would take more is not begun."""
+    """Most requests for one summary. A summary that would take more is not begun."""
     emit: Emit | None = None
     clock: Callable[[], float] = float
     """Returns the time in seconds."""
@@ -51,7 +51,7 @@ class Manner:
 
 
 class ModelSummarizer:
-    """Has a model write summaries. `window` is its window in tokens; None takes what its server
+    """Has a model write summaries. `window` is its window in tokens; None means what its server
     says, or else `UNSAID_WINDOW`. `counter` counts for the model. `reserve` is how many tokens of
     the window its reasoning may take.
     """
@@ -117,7 +117,7 @@ class ModelSummarizer:
         return summary
 
     async def _mended(self, judged: Judged, writing: StoryInProgress) -> Judged:
-        """Ask once more with the reasons; return the better of both summaries."""
+        """Ask once more, and say what was wrong. Return the better of both summaries."""
         try:
             tokens = self._writer.counter.text(judged.summary.text)
             written = await writing.again(judged.wishes, tokens)

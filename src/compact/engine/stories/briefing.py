@@ -36,19 +36,19 @@ from compact.text.modes import MODES, mode_named
 from compact.text.templates import template
 
 WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.45, 20
-"""Words to ask for per token of the cap; the lower number if tools were called, since names take
-more tokens; and the fewest words to ask for."""
+"""`WORDS_PER_TOKEN`: words to ask for per token of the cap. `WORDS_OF_WORK`: the same if tools were
+called, since names take more tokens. `FEWEST_WORDS`: fewest words to ask for."""
 DENSE = 20
-"""Above this many tokens of messages per token of the summary, it cannot tell every step."""
+"""With more than this many tokens of messages per token of summary, not every step can be told."""
 LINE = 300
 """Most characters shown of a message that stays in the prompt."""
 Form = Literal["full", "plain", "short", "shortest"]
-"""How much the rules say: with an example, without one, or little for small models."""
+"""How long the rules are: with an example, without one, or short for small models."""
 
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """The text before the data, the text after it, and further blocks that come first in it."""
+    """The text before the data, the text after it, and other blocks at the start of the data."""
 
     rules: str
     ask: str
@@ -135,7 +135,7 @@ def _mode_of(request: SummaryRequest) -> str:
 
 
 def again(told: Briefing, wishes: Iterable[str]) -> Briefing:
-    """Return the same briefing with what was wrong with the first answer."""
+    """Return the same briefing, and say first what was wrong with the earlier answer."""
     return replace(told, ask=f"{_filled('again', text=' '.join(wishes))} {told.ask}")
 
 

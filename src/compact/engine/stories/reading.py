@@ -18,8 +18,8 @@ from compact.patterns import regex
 from compact.text.outline import section_named
 
 LONGEST_LINE, TOKENS_PER_LINE, FEWEST_LINES, MOST_LINES = 600, 20, 4, 80
-"""Most characters of a string in a JSON answer; tokens of the cap for each string; fewest and most
-strings."""
+"""`LONGEST_LINE`: most characters of a string in a JSON answer. `TOKENS_PER_LINE`: tokens of the
+cap per string. `FEWEST_LINES`, `MOST_LINES`: fewest and most strings."""
 _HIDDEN = "think|thinking|thought|reasoning|analysis|scratchpad"
 _OPENS = regex(rf"<(?:{_HIDDEN})>", re.IGNORECASE)
 _CLOSES = regex(rf"</(?:{_HIDDEN})>", re.IGNORECASE)
@@ -42,7 +42,7 @@ _TITLE = regex(
     r"|\d{1,2}[.)] [A-Z][^\n.:]{1,80}:)[ \t]*\n(?=[^\n]*\S|\n)",
     re.MULTILINE,
 )
-"""A title line above other text. Many models write titles whatever they are told."""
+"""A title line above other text. Many models write titles even when told not to."""
 
 
 def story_of(answer: str) -> str:
@@ -101,7 +101,7 @@ def read_json(text: str) -> list[str] | None:
     except (ValueError, RecursionError):
         value = _cut_off(text)
     is_error = isinstance(value, dict) and "error" in value and "story" not in value
-    if value is None or is_error:  # a server says so when it fails
+    if value is None or is_error:  # a server reports its failure this way
         return None
     return [each for _, each in leaves(value) if isinstance(each, str)]
 

@@ -1,8 +1,8 @@
 """Writing: have a model write one summary (story), in one request or in parts that are joined.
 
 A prompt never exceeds the window less the answer. If the server still refuses data as too large, it
-is sent again in halves. A request that is not answered in time is given up, because a slow server
-looks like one that hangs; the next summary is then requested in halves.
+is sent again in halves. A request that is not answered in time is not repeated, because a slow
+server looks like one that hangs. The next summary is then requested in halves.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ TEMPERATURE = 0.2
 MARGIN = 0.10
 """Share of the window left free if tokens are only estimated."""
 ANSWER_SLACK, SCHEMA_SLACK, ANSWER_MORE = 1.25, 1.6, 16
-"""Tokens of the answer per token of the cap, as text and as JSON, and extra tokens. The slack is
-needed because another tokenizer counts the cap. The gate enforces the cap."""
+"""Tokens of the answer per token of the cap, as text and as JSON; extra tokens. The slack is needed
+because another tokenizer counts the cap. The gate enforces the cap."""
 ANSWER_SHARE = 3
 """An answer takes at most one part in this many of the window."""
 RULES_SHARE = 10
-"""The rules take at most one part in this many of the window, if a form is short enough."""
+"""The rules take at most one part in this many of the window, if a short enough form exists."""
 BESIDE_SHARE, CHARACTERS = 8, 3
-"""The record and the messages that stay are each shown up to one part in the first number of the
-window, at the second number of characters per token."""
+"""The record and the messages that stay each get one part in `BESIDE_SHARE` of the window, at
+`CHARACTERS` per token."""
 COUNTED_MORE = 1.05
-"""A server may count up to this factor more for other data than for the data it counted."""
+"""For other data, a server may count up to this factor more than the measured ratio says."""
 PART_SHARE = 4
 """The summary of a part takes at most one part in this many of the room: four can be joined."""
 LEAST_PART = 48
@@ -51,11 +51,11 @@ LEAST_ROOM = 96
 LEAST_STRUCTURED = 1_500
 """Smallest window, in tokens, that has room to describe an answer in JSON."""
 TRIES = 4
-"""How often a span is cut again because parts were too large for the server."""
+"""How often the data is cut smaller because the server refused a part."""
 SLOWEST_SHARE = 8
-"""A slow model is still sent at least one part in this many of its room."""
+"""A slow model still gets at least one part in this many of its room per request."""
 FITTINGS = 4
-"""How often the data is cut again, because texts take more tokens together."""
+"""How often the data is cut again because joined texts take more tokens."""
 
 
 _END = regex(r"[.!?](?=\s)|[。！？]|(?=\n)")
@@ -72,9 +72,9 @@ class Writer:
     """Tokens for the model's reasoning."""
     most_requests: int
     is_small: bool = False
-    """Whether the model is too small for long rules, an example and a schema."""
+    """Whether the model is too small for long rules, an example and a JSON schema."""
     ratio: float | None = None
-    """Tokens that the server counts per token of `counter`. None if it was not asked."""
+    """Tokens that the server counts per token of `counter`. None if it was not measured."""
     most_data: int | None = None
     """Most tokens of data in a request, set once the model was too slow for more."""
 
@@ -127,7 +127,7 @@ class StoryInProgress:
     request: SummaryRequest
     progress: PartListener
     told: dict[str, None] = field(default_factory=dict)
-    """The texts around the data in all prompts, each once."""
+    """The texts around the data, of all prompts that were sent."""
     sent: int = 0
     """How many requests were sent."""
     _last: Sent | None = None
@@ -202,8 +202,7 @@ class StoryInProgress:
 
     async def again(self, wishes: Sequence[str], tokens: int) -> ModelAnswer | None:
         """Ask once more for a summary that had this many tokens, and say what was wrong with it.
-        Ask for fewer words by as much as it was too long. Return None if the window has no room for
-        this.
+        Ask for fewer words if it was too long. Return None if the window has no room for this.
         """
         last, writer = self._last, self.writer
         if last is None or self._wording is None:
@@ -216,7 +215,7 @@ class StoryInProgress:
         return await self._asked(told, last.blocks, last.marker, last.tokens)
 
     async def _measure(self, blocks: Sequence[Block]) -> None:
-        """Have the server count a prompt if our count is an estimate."""
+        """Let the server count a prompt, if our own count is an estimate."""
         writer = self.writer
         if writer.counter.exact or writer.ratio is not None or not writer.model.abilities.counts:
             return
@@ -341,7 +340,7 @@ def text_of(reply: Reply) -> str:
 
 
 def fingerprint(request: SummaryRequest, blocks: Iterable[Block]) -> str:
-    """Return a hash of the request, so that the same request is not sent twice."""
+    """Return a hash of the request. Equal requests have the same."""
     wishes = request.model_dump(exclude={"messages", "kept", "shortened", "answers", "previous"})
     asked = hashlib.sha256(repr(sorted(wishes.items())).encode("utf-8", "replace"))
     for block in blocks:

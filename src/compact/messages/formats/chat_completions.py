@@ -151,7 +151,7 @@ class ChatCompletions(WireFormat):
 
 
 def _thoughts(raw: Raw) -> Iterator[Thinking]:
-    """Yield reasoning, one part per field; with calls, even an empty one: a server may want it."""
+    """Yield one reasoning part per field; with calls also an empty one: a server may want it."""
     for field in THOUGHTS:
         match raw.get(field):
             case str(text) if text or raw.get("tool_calls"):

@@ -52,14 +52,14 @@ class KnownFormats(Mapping[str, WireFormat]):
 
 FORMATS = KnownFormats()
 LOOKED_AT = 400
-"""How many messages at each end are inspected to recognize a format."""
+"""How many messages at each end are inspected to recognize a format. This bounds the time."""
 
 _BLOCKS = frozenset(
     ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction")
 )
 _PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
 _ALSO: Mapping[str, str] = {"tool": "ollama", "developer": "responses"}
-"""Roles that mean chat completions → another format that has the role, too."""
+"""Role that is a sign of chat completions → another format that has the role, too."""
 
 
 def format_named(name: str) -> WireFormat:

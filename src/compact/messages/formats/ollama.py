@@ -44,7 +44,7 @@ from compact.messages.tokens import OLLAMA_FRAMING
 from compact.patterns import regex
 
 _MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
-"""How ids made here begin. They are never sent."""
+"""The form of ids that are made here. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 """How base64 images begin → their type. Others count as PNG."""
 

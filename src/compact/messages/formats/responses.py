@@ -132,8 +132,8 @@ class Responses(WireFormat):
         return str(role) if role in self.roles else "assistant"
 
     def _reply(self, raw: Raw, position: int, before: Before) -> str | None:
-        """Return the id of the assistant's reply, which its first reasoning or call gives. Text
-        with neither before it is a reply by itself.
+        """Return the id of the assistant's reply. It comes from the reply's first reasoning or
+        call. Text with neither before it is a reply by itself.
         """
         found = _reply_begun(raw, position)
         for distance, item in enumerate(before, 1):
@@ -180,7 +180,7 @@ class Responses(WireFormat):
         return [dict(p.raw) if p.raw else _written_part(p, message.role) for p in message.parts]
 
     def _items(self, part: Part, raw: Raw, message: Message) -> list[dict[str, Any]]:
-        """Write a part's item, anew if only its type is left (`message_redaction`)."""
+        """Write a part's item; write it anew if redaction left only its type."""
         if raw.keys() == {"type"} and isinstance(part, ToolCall | ToolResult):
             alone = message.model_copy(update={"content": (part,), "wire_format": None})
             return self.written(alone, {})

@@ -76,7 +76,7 @@ def _with_readable(body: Raw) -> Served:
 
 
 def served_item(raw: Raw) -> Served:
-    """Drop null fields from an item of Responses: clients write them, the server refuses them."""
+    """Return an item of Responses that the server accepts, without the nulls that clients write."""
     item = _set(raw)
     head = _ITEM_HEADS.get(item.get("type", "message"))
     if head and not str(item.get("id", head)).startswith(head):

@@ -39,9 +39,9 @@ from compact.models.providers.vendor_server import (
 
 FORMAT = "anthropic"
 MAX_TOKENS = 4096
-"""Most tokens of an answer for which no limit is given. The API demands a limit."""
+"""The limit for an answer if none is given, in tokens. The API demands a limit."""
 OPENING = "[The conversation begins with the assistant.]"
-"""Put before a conversation that the assistant begins: the API wants a user message first."""
+"""Inserted before a conversation that the assistant begins: the API wants a user message first."""
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -52,8 +52,8 @@ _FINISH: Mapping[str, Finish] = {
 """`pause_turn` is missing on purpose: the turn continues when the answer is sent back."""
 _FULL = "model_context_window_exceeded"
 _NOTHING_THERE = (404, 405, 501)
-"""HTTP statuses that mean: this path does not exist. Such a server counts no tokens, and a model is
-looked up in the list of all models."""
+"""HTTP statuses for a path that does not exist. A server that returns one for the counting path
+does not count tokens. For the model's path, the list of all models is read instead."""
 _WISHES: Mapping[str, Wish] = {
     "length": Wish(("max_tokens",), needed=True),
     "temperature": Wish(("temperature",)),
@@ -93,10 +93,10 @@ class AnthropicMessages(ServedModel):
     """A model behind `/v1/messages`.
 
     `base_url` is a server's address; None means Anthropic's own. `api_key` is read from
-    `ANTHROPIC_API_KEY` by default, and other servers may need none. `max_tokens` limits answers
-    that have no limit of their own. `cache` marks the stable ends of a prompt for the cache.
-    `timeout` is in seconds, for one answer. An answer that fills the window raises
-    `ContextOverflow`.
+    `ANTHROPIC_API_KEY` by default; other servers may need none. `max_tokens` limits answers that
+    have no limit of their own. `cache` marks in the prompt where its stable parts end, so that the
+    provider caches them. `timeout` is in seconds, for one answer. An answer that fills the window
+    raises `ContextOverflow`.
     """
 
     _path = "/v1/messages"
@@ -215,7 +215,7 @@ class AnthropicMessages(ServedModel):
 
 
 class StreamedBlocks:
-    """An answer that arrives in events."""
+    """Collects an answer that arrives in events."""
 
     def __init__(self) -> None:
         self._answer: dict[str, Any] = {}
@@ -278,7 +278,7 @@ def _message(content: Sequence[Any]) -> Message:
 
 
 def _usage(said: object) -> Usage | None:
-    """Count the whole prompt. The API counts cached and uncached tokens separately."""
+    """Return the usage. The API counts cached and uncached tokens apart; here they are added."""
     if not isinstance(said, Mapping) or not is_tokens(fresh := said.get("input_tokens")):
         return None
     read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")

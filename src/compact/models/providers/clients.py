@@ -1,4 +1,4 @@
-"""Shared by the adapters: packages that are imported when used, API keys and their addresses,
+"""Shared by the adapters: importing packages on first use, API keys and their addresses,
 certificates, and one client for each event loop.
 """
 
@@ -99,7 +99,7 @@ def key_for(provider: str, address: str | None) -> str | None:
     """Return the API key in the environment for the server at an address.
 
     The address None means the provider's default. The result is None if there is no key, if the key
-    would be sent unencrypted over http, or if the key belongs to another server (`belongs`).
+    would be sent unencrypted over http, or if it belongs to another server (`belongs`).
     """
     key = os.environ.get(PROVIDERS[provider].key) or None
     return key if is_sealed(address) and belongs(provider, address) else None
@@ -191,7 +191,7 @@ def _certificates(library: str, *_named: str | None) -> ssl.SSLContext:
 
 
 class LoopClients(Generic[Client]):
-    """Keeps one client for each running event loop, because each client works in one loop only.
+    """Keeps one client for each running event loop, because a client works in only one loop.
 
     A client is closed with its loop, with this object, or by `aclose`. The next use makes a new
     one.
@@ -228,7 +228,7 @@ class LoopClients(Generic[Client]):
 async def _keep_open(
     client: Client, close: Callable[[Client], Awaitable[object]], clients: _Open[Client]
 ) -> AsyncGenerator[Client, None]:
-    # A loop ends all open generators before it closes, so that the client is closed in time.
+    # A loop ends all open generators before it closes. So the client is closed in time.
     try:
         yield client
     finally:

@@ -1,9 +1,9 @@
-"""Learn from a server's refusals what the server does not accept.
+"""Learns from a server's refusals what it does not accept.
 
-Servers that speak the same API differ in the fields, the order of messages and the kinds of content
-that they accept, and few say so beforehand. A refusal teaches: from then on, `Dialect` names a
-field differently or leaves it out, `StrictTurns` joins neighbours of one role, and
-`UnsupportedParts` sends a word in place of a part.
+Servers with the same API differ in the fields, the order of messages and the kinds of content that
+they accept. Few say so beforehand, but a refusal shows it. From then on `Dialect` renames a field
+or leaves it out, `StrictTurns` joins neighbouring messages of one role, and `UnsupportedParts`
+sends a word in place of a part.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Wish:
 
 
 class Dialect:
-    """The wishes of an API, under the names that one server accepts."""
+    """The fields of an API's requests besides the prompt, under the names one server accepts."""
 
     def __init__(self, wishes: Mapping[str, Wish]) -> None:
         self._wishes = wishes
@@ -62,7 +62,7 @@ class Dialect:
         return {self._name(wish): wanted[wish] for wish in wanted if self.knows(wish)}
 
     def learned(self, wanted: Mapping[str, Any], refusal: ModelRefused) -> bool:
-        """Learn from a refusal. Returns whether a request is written differently from now on."""
+        """Learn from a refusal. Return whether requests are written differently from now on."""
         if refusal.status not in (400, 422) or not _UNKNOWN.search(str(refusal)):
             return False
         for wish in wanted:
@@ -90,14 +90,14 @@ class StrictTurns:
     """The order of messages that a server accepts.
 
     A chat template that refuses a prompt refuses every later one too. After the first refusal,
-    neighbours of one role are sent as one message (`messages.alternation`). After the second, tool
-    calls and their results are sent as words.
+    neighbouring messages of one role are sent as one (`messages.alternation`). After the second,
+    tool calls and their results are sent as text.
     """
 
     def __init__(self, wire: str) -> None:
         self._wire = wire
         self._strictness = 0
-        """0: any order; 1: user and assistant take turns; 2: turns, and words only."""
+        """0: any order. 1: user and assistant take turns. 2: so, and calls are sent as text."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
         """Return the prompt in an order that the server accepts."""
@@ -115,7 +115,7 @@ class StrictTurns:
         return {**prompt, field: list(map(spelled_out, rendered) if field == "input" else rendered)}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
-        """Learn from a refusal. Returns whether the prompt is written differently from now on."""
+        """Learn from a refusal. Return whether the prompt is written differently from now on."""
         before = self.written(prompt)
         while refusal.part == "turns" and self._strictness < 2:
             self._strictness += 1
@@ -138,10 +138,11 @@ _MARKS = ("cache_control",)
 class UnsupportedParts:
     """Images, audio and other parts of messages that a server refuses.
 
-    Every later prompt would hold the refused part again. If the part is in the last message, the
-    refusal is raised to the caller once, since the answer would be about the part. After that, and
-    in earlier messages at once, a word replaces the part, and the session goes on. Files in the
-    newest message are left out first, as no server says which file is broken.
+    Every later prompt would contain the refused part again. If the part is in the last message, the
+    refusal is raised to the caller once, because the answer would be about this part. After that a
+    word replaces the part, and the session continues. In earlier messages a word replaces it at
+    once. If a file is refused, files in the newest message are left out first, because no server
+    says which file is broken.
     """
 
     def __init__(self) -> None:
@@ -161,7 +162,7 @@ class UnsupportedParts:
         return {**prompt, field: [*shown, last]}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
-        """Learn from a refusal. Returns whether to send the prompt again instead of raising it."""
+        """Learn from a refusal. Return whether to send the prompt again instead of raising it."""
         if not refusal.part:
             return False
         before = self.written(prompt)
@@ -253,7 +254,7 @@ def _shown(part: object, is_left_out: Callable[[Body], bool], text_type: str) ->
 
 
 def _text_type(field: str, message: Body) -> str:
-    """Return the type of a text part in this message: the Responses API has names of its own."""
+    """Return the type of a text part in this message. The Responses API has its own names."""
     if field != "input":
         return "text"
     return "output_text" if message.get("role") == "assistant" else "input_text"

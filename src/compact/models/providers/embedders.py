@@ -156,7 +156,7 @@ class OllamaEmbedder(ServedEmbedder):
         return ollama_client(vendor.Client, self._key.base_url, self._api_key, self._timeout)
 
     def _sent(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - as above
-        # the package has no public way to have the JSON as it is
+        # the package has no public way to get the raw JSON
         return self._client._request(dict, method, path, json=body)
 
     def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - as above
@@ -176,7 +176,8 @@ class OllamaEmbedder(ServedEmbedder):
 class SentenceTransformersEmbedder:
     """A model of the package sentence-transformers: its name, a folder, or a loaded model.
 
-    A named model is loaded at the first use. `version` tells its weights from others of its name.
+    A model given by name is loaded on first use. `version` distinguishes its weights from others
+    with the same name.
     """
 
     def __init__(self, model: Any, *, name: str | None = None, version: str = "") -> None:  # noqa: ANN401 - of a package that may be missing
@@ -234,8 +235,8 @@ class SentenceTransformersEmbedder:
 class FunctionEmbedder:
     """A function from texts to their vectors.
 
-    `fits` says whether the function reads a text whole; a longer text is cut. Without `fits`, texts
-    are cut to a thousand characters.
+    `fits` says whether the function reads the whole of a text; if not, the text is cut. Without
+    `fits`, texts are cut to a thousand characters.
     """
 
     def __init__(
@@ -344,7 +345,7 @@ def _minilm(name: str) -> Embedder:
 
 
 class TypedEmbedder:
-    """Wraps an embedder, or the name of one, and raises all its failures as `ModelFailed`.
+    """Wraps an embedder, given itself or by name, and raises all its failures as `ModelFailed`.
 
     If a question is longer than the embedder's window, only its first piece is embedded. No server
     is asked before the first use.

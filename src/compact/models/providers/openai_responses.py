@@ -122,7 +122,7 @@ class OpenAIResponses(ServedModel):
 
 
 class StreamedItems:
-    """An answer that arrives in events."""
+    """Collects an answer that arrives in events."""
 
     def __init__(self) -> None:
         self.whole: Mapping[str, Any] | None = None

@@ -1,11 +1,12 @@
-"""Tokenizers: exact counts of OpenAI's vocabularies, estimates for other models.
+"""Tokenizers: exact counts for OpenAI's vocabularies, estimates for other models.
 
 - `o200k` and `cl100k` are exact and work offline. Their vocabularies come with the package rs-bpe,
-  or bpe-openai on Pythons without a wheel of rs-bpe. Both equal tiktoken; a test compares them.
-- `claude` is an estimate, as Anthropic publishes no tokenizer. In recorded sessions, usage grew by
-  1.01 to 1.23 times the o200k tokens of the text, plus the framing in `messages.tokens`
-  (docs/evidence.md). The estimate lies above that, so that a prompt which fits by it does fit.
-- `chars` is an estimate for unknown models. It lies above every tokenizer that was tried.
+  or with bpe-openai on Pythons that have no wheel of rs-bpe. Both count like tiktoken; a test
+  compares them.
+- `claude` is an estimate, because Anthropic publishes no tokenizer. In recorded sessions, usage
+  grew by 1.01 to 1.23 times the o200k tokens of the text, plus the framing in `messages.tokens`
+  (docs/evidence.md). The estimate is higher, so a prompt that fits by the estimate really fits.
+- `chars` is an estimate for unknown models. It is higher than every tokenizer that was tried.
 - A name that ends in `.json` is the file of a model's own tokenizer, such as those of Hugging Face.
 
 `models.profiles` names the tokenizer of each model.
@@ -31,21 +32,21 @@ from compact.secrets.redaction import without_credentials
 
 VOCABULARIES = ("o200k", "cl100k")
 CLAUDE_TYPICAL, CLAUDE_LARGEST = 1.15, 1.30
-"""Claude tokens per o200k token: the typical ratio, and the one used (decision 001). A
-larger one undercounts less often and leaves more of a window unused."""
+"""Claude tokens per o200k token: the typical ratio, and the one that is used (decision 001). A
+larger one undercounts less often, but leaves more of a window unused."""
 CHUNK = 65_536
-"""About how many characters are counted at once. Other threads wait 5 ms for each 64 KB;
-smaller slices cost more calls."""
+"""About how many characters to count at once. Other threads wait 5 ms for each 64 KB. Smaller
+slices need more calls."""
 
 
 class TiktokenEstimator:
-    """Exact counts of an OpenAI vocabulary. Special tokens count as plain text.
+    """Exact counts by an OpenAI vocabulary. Special tokens count as plain text.
 
-    `model` is the vocabulary's name (`o200k` or `cl100k`, with `_base` or without), or a model that
+    `model` is the vocabulary's name (`o200k` or `cl100k`, with or without `_base`), or a model that
     uses it (`gpt-4`).
 
     Raises:
-        UnknownModel: the model is unknown, or it has another tokenizer, which the text names.
+        UnknownModel: the model is unknown, or has another tokenizer, which the text names.
     """
 
     exact = True
@@ -57,15 +58,17 @@ class TiktokenEstimator:
         self._count = _vocabulary(self.name)
 
     def count(self, text: str) -> int:
-        """Return tokens of the text. A lone surrogate counts as the replacement character it is
-        sent as.
+        """Return how many tokens the text has. A lone surrogate counts as the replacement character
+        that is sent for it.
         """
         if len(text) <= CHUNK and text.isascii():
             return self._count(text)
         if not text.isascii():
-            text = text[:1] + text[1:]  # a copy: the original would keep its UTF-8 form with it
+            # a copy, because the original would keep its UTF-8 form in memory
+            text = text[:1] + text[1:]
         try:
-            return sum(self._count(piece) for piece in slices(text))  # a loop lets threads in
+            # a loop lets other threads run
+            return sum(self._count(piece) for piece in slices(text))
         except UnicodeEncodeError:
             return self._count(carried(text))
 
@@ -73,8 +76,8 @@ class TiktokenEstimator:
     def lines(text: str) -> list[str]:
         """Return the text in pieces whose counts add up to the count of the text.
 
-        Each line is a piece. A blank line and one that begins with a slash join the line before,
-        as OpenAI's vocabularies have tokens across those line ends.
+        Each line is a piece. A blank line, or one that begins with a slash, is joined to the line
+        before, because OpenAI's vocabularies have tokens that span these line ends.
         """
         first, *rest = text.split("\n")
         pieces = [first]
@@ -88,7 +91,7 @@ class TiktokenEstimator:
 
 
 _SAME_COUNT = regex(r"[a-z](?= [a-z])|\n(?=[A-Za-z])")
-"""Places to cut a text without changing its count: OpenAI's vocabularies begin a new word there."""
+"""Where to cut a text without changing its count: OpenAI's vocabularies begin a new word there."""
 
 
 def slices(text: str) -> list[str]:
@@ -113,13 +116,13 @@ class ClaudeEstimator:
     exact = False
     is_pure = True
     margin = CLAUDE_LARGEST / CLAUDE_TYPICAL - 1
-    """By which share the estimate is above a typical count."""
+    """By which share the estimate exceeds a typical count."""
 
     def __init__(self) -> None:
         self._base = TiktokenEstimator("o200k")
 
     def count(self, text: str) -> int:
-        """Return estimated tokens of the text, margin included."""
+        """Return the estimated tokens of the text, including the margin."""
         return math.ceil(self._base.count(text) * CLAUDE_LARGEST)
 
 
@@ -127,11 +130,11 @@ class NoopEstimator:
     """A high estimate for any script, without a vocabulary.
 
     - Six letters of a word take one token, and so do two capitals.
-    - Three letters take one after an accented letter, in its line for 96 characters: such a text is
-      not English.
+    - After an accented letter three letters take one token, for 96 characters or to the line's end:
+      such a text is not English.
     - A digit, a mark or a line end takes one token.
     - A character of another script takes one token less than its UTF-8 bytes: one in Cyrillic, two
-      in Chinese. A smiley takes four, as small vocabularies have no token for it.
+      in Chinese. An emoji takes four, because small vocabularies have no token for it.
 
     So lines count the same alone and together, and a text counts at most a few tokens more than its
     parts.
@@ -143,7 +146,7 @@ class NoopEstimator:
     margin = 0.33
 
     def count(self, text: str) -> int:
-        """Return estimated tokens of the text, margin included."""
+        """Return the estimated tokens of the text, including the margin."""
         if text.isascii():
             return len(_PIECE.findall(text))
         size = len(text.encode("utf-8", "replace")) - len(text) + len(_RARE.findall(text))
@@ -156,8 +159,8 @@ class NoopEstimator:
 _PIECE = regex(r"[A-Z]?[a-z]{1,5}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
 _SHORT_PIECE = regex(r"[A-Z]?[a-z]{1,2}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
 _FOREIGN = regex("((?:[\u00c0-\u024f][^\n\u00c0-\u024f]{0,96})+)")
-"""An accented letter and the 96 characters after it. More than 96 would count German better, which
-has about one umlaut in 60 letters, but would change the count of more of a text that grows."""
+"""An accented letter and the 96 characters after it. A longer reach would count German better,
+which has about one umlaut in 60 letters. But then more of a growing text would change its count."""
 _RARE = regex("[\U00010000-\U0010ffff]")
 
 
@@ -170,7 +173,7 @@ CHATML_FRAMING = Framing(
     schemas="json",
     per_schemas=120,
 )
-"""Framing of the chat templates of most open models. Only a model's server knows the real one."""
+"""The framing of most open models' chat templates. Only a model's server knows the real one."""
 
 
 class HuggingFaceEstimator:
@@ -199,10 +202,10 @@ class HuggingFaceEstimator:
         self._tokenizer = read
 
     def count(self, text: str) -> int:
-        """Return tokens of the text. A lone surrogate counts as the replacement character it is
-        sent as.
+        """Return how many tokens the text has. A lone surrogate counts as the replacement character
+        that is sent for it.
         """
-        # Imported here, as most sessions count without such a file.
+        # Imported here, because most sessions do not count by such a file.
         from compact.messages.control_tokens import defused
 
         text = carried(defused(text))
@@ -243,11 +246,11 @@ NAMES = tuple(_KNOWN)
 def tokenizer(
     name: str,
 ) -> TiktokenEstimator | ClaudeEstimator | NoopEstimator | HuggingFaceEstimator:
-    """Return the tokenizer of a name, or of a `tokenizer.json`.
+    """Return the tokenizer with this name, or the one in a `tokenizer.json`.
 
     Raises:
-        UnknownModel: there is no such tokenizer; the text names those there are, or the fault of
-            the file.
+        UnknownModel: there is no such tokenizer, or the file is faulty. The text lists the known
+            names, or names the fault.
     """
     if name.endswith(".json"):
         return HuggingFaceEstimator(name)
@@ -260,7 +263,7 @@ def tokenizer(
 
 
 def tokenizer_of_model(model: str) -> str:
-    """Return the name of the tokenizer of a model key such as `openai:gpt-4o`.
+    """Return the tokenizer's name for a model key such as `openai:gpt-4o`.
 
     Raises:
         UnknownModel: the model is unknown. The text asks for the name of a tokenizer.
@@ -299,7 +302,7 @@ def _fallback_vocabulary(name: str) -> Callable[[str], int]:
     encoding = module.get_encoding(f"{name}_base")
 
     def count(text: str) -> int:
-        most = 16 * CHUNK  # it refuses much longer inputs
+        most = 16 * CHUNK  # bpe-openai refuses much longer inputs
         pieces = [text[i : i + most] for i in range(0, len(text), most)]
         return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
 

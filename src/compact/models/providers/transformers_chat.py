@@ -32,15 +32,15 @@ from compact.models.providers.failures import mapped
 _WINDOWS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 """Names that model configurations use for the window."""
 _MOST = 10_000_000
-"""A tokenizer that knows no window gives a number far above this one."""
+"""A tokenizer without a known window gives a number far above this one."""
 
 
 class TransformersChat:
     """A causal or an encoder-decoder model, loaded when it is first asked.
 
-    `folder` is a folder, or a name that `transformers` resolves. `timeout` is in seconds, from the
-    question to the last word. `max_tokens` limits answers that have no limit of their own. Tools
-    are refused: each model writes its calls differently, and nothing here reads them.
+    `folder` is a folder, or a name that `transformers` resolves. `timeout` is in seconds, for one
+    whole answer. `max_tokens` limits answers that have no limit of their own. Tools are refused:
+    each model writes its calls differently, and nothing here reads them.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TransformersChat:
         return Limits(window=window, trained=window)
 
     async def aclose(self) -> None:
-        """Take no more prompts. A running answer goes on to its end."""
+        """Accept no more prompts. A running answer continues to its end."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     # --- asking -----------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class TransformersChat:
 
     @property
     def _two_parts(self) -> bool:
-        """Return whether prompt and answer have separate windows, as in encoder-decoders."""
+        """Whether prompt and answer have separate windows, as in encoder-decoders."""
         return bool(self._config.is_encoder_decoder)
 
     @cached_property

@@ -1,8 +1,8 @@
 """Servers reached through their vendors' asynchronous clients, and the models behind them.
 
-The client only carries the requests. It does not try again (`fallback_model` does), and it does not
-parse: answers are read as plain JSON. `_sent` and `_pieces` are written for the clients of OpenAI
-and Anthropic; other clients override them.
+The client only carries the requests. It does not retry (`fallback_model` does). It does not parse
+either: answers are read as plain JSON. `_sent` and `_pieces` work for the clients of OpenAI and
+Anthropic; other clients override them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ TIMEOUT = 600.0
 class VendorServer(ABC):
     """A server with one model.
 
-    `model` is the model's key, for errors. `vendor` is the client's package. `dialect` holds the
-    other fields of a request than the prompt.
+    `model` is the model's key, for errors. `vendor` is the client's package. `dialect` has the
+    request fields other than the prompt.
     """
 
     def __init__(
@@ -91,10 +91,8 @@ class VendorServer(ABC):
                 return self._readable(await self._sent(client, method, path, body))
 
     async def post(self, path: str, prompt: Body, wishes: Body) -> dict[str, Any]:
-        """Send a prompt and return the answer.
-
-        A refusal of single fields or parts is not final: they are renamed or left out, and the
-        request is sent again.
+        """Send a prompt and return the answer. If the server refuses a field or a part, it is
+        renamed or left out, and the request is sent again.
 
         Raises:
             As `asked`.
@@ -109,7 +107,7 @@ class VendorServer(ABC):
     async def events(
         self, path: str, prompt: Body, wishes: Body, deadline: float
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Send a prompt and yield the events of the answer, until a time of the loop's clock.
+        """Send a prompt and yield the events of the answer, until `deadline` (the loop's clock).
 
         Raises:
             As `post`, before the first event or at any later one.
@@ -233,7 +231,7 @@ class ServedModel(ABC):
 
     @abstractmethod
     def _wishes(self, ask: Ask) -> dict[str, Any]:
-        """Return the request's other fields, by the names of the API's wishes."""
+        """Return the request fields besides the prompt: name of a wish → value."""
 
     @abstractmethod
     def _answer_in_pieces(self) -> AnswerInPieces:
@@ -250,9 +248,8 @@ def wished(**wishes: object) -> dict[str, Any]:
 
 
 def row_of(rows: object, name: str) -> Mapping[str, Any]:
-    """Return a model's row in a server's list; empty if there is none.
-
-    A list with only one row matches any name, since such a server may name its model freely.
+    """Return a model's row in a server's list; empty if there is none. A list with only one row
+    matches any name, because such a server may use its own name for the model.
     """
     listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     named = [row for row in listed if row.get("id") == name]

@@ -1,3 +1,3 @@
-"""Decides which part of a session a prompt shows for a window, and compresses, drafts ahead and
+"""Decides which part of a session a prompt shows for a window. Compresses, drafts ahead, and
 undoes. Start at `view`.
 """

@@ -1,9 +1,9 @@
-"""Chooses who writes a session's summaries now, with a circuit breaker.
+"""Chooses what writes a session's summaries now, with a circuit breaker.
 
-The breaker opens if a summarizer does not answer (`Proposal.is_down`), or if the gate refuses the
-summarizer's texts several times in a row (`Proposal.failed`). While the breaker is open, the
-extractive summarizer writes, so that every turn gets its prompt. The state is stored with the
-session under the summarizer's name. A restart keeps it, and another summarizer starts afresh.
+The breaker opens if a summarizer does not answer (`Proposal.is_down`), or if the gate refuses its
+texts several times in a row (`Proposal.failed`). While it is open, the extractive summarizer
+writes, so that every turn gets its prompt. The state is stored with the session under the
+summarizer's name. So it survives a restart, and another summarizer starts afresh.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 PREFIX = "breaker:"
-"""The name of the stored note is this prefix and the summarizer's name."""
+"""The prefix of the stored note's name. The summarizer's name follows."""
 MOST_FAILURES = 3
 """How many refused summaries in a row open the breaker. One missing answer is enough."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
-"""How long the breaker stays open the first time, and at most. Each time in a row doubles the
-pause."""
+"""How long the breaker stays open the first time, and at most. The pause doubles each time in a
+row."""
 
 
 class Breaker:
@@ -44,7 +44,7 @@ class Breaker:
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._said: set[str] = set()
-        """The choices of a writer that were reported already."""
+        """Reported choices of a writer, so that none is reported twice."""
         self.follow()
 
     def follow(self) -> None:
@@ -59,7 +59,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the summarizer is not asked now. If the clock went backwards, the breaker stays
+        """Whether the summarizer is not asked now. If the clock was set back, the breaker stays
         open no longer than the longest pause.
         """
         if self.until is None:
@@ -68,9 +68,9 @@ class Breaker:
         return timedelta() < left <= LONGEST_PAUSE
 
     def summarizer(self, counter: TokenCounter) -> Summarizer:
-        """Return the summarizer to use now: the session's own, with its time limit, or the
+        """Return the summarizer to use now: the session's own with its time limit, or the
         extractive one while the breaker is open or the call must not wait. Report once whether the
-        session's own model writes, or why it does not.
+        session's own model writes, or why not.
         """
         chosen, (_, own, why) = self._state.summarizer, self._state.writers
         cannot_wait = bool(own) and running.is_in_loop()
@@ -86,9 +86,7 @@ class Breaker:
         )
 
     def heard(self, proposal: Proposal) -> None:
-        """Record how asking the summarizer went. A summary that is only too long counts neither as
-        a failure nor as a success.
-        """
+        """Record how the summarizer did. A summary that is only too long does not count."""
         if proposal.failed:
             self.failed(at_once=proposal.is_down)
         elif proposal.asked > proposal.replaced:
@@ -126,14 +124,14 @@ class Breaker:
 # --- a summary on request ------------------------------------------------------------------------
 
 SUMMARY_TOKENS = 800
-"""At most how many tokens a summary has that is written before the first checkpoint exists."""
+"""The longest summary, in tokens, when there is no checkpoint yet."""
 
 
 async def summary_of(state: SessionState, breaker: Breaker) -> str:
     """Summarize the whole history, without secrets.
 
-    The gate judges the summary like any other. If a model's text is refused, return the extractive
-    summary. People read and share summaries, so secrets are redacted in either.
+    The gate judges this summary like any other. If it refuses a model's text, the extractive
+    summary is returned. Secrets are redacted in both, because people read and share summaries.
     """
     return redact(await _told(state, breaker), state.history.secrets).text
 

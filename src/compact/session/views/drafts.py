@@ -4,8 +4,8 @@ While a draft is being written, a note in the store says so. If the process dies
 that the draft was abandoned. The draft's content is committed in one transaction, which also
 deletes the note. Opening a session drops abandoned drafts.
 
-`BackgroundDraft` writes a draft while the conversation goes on. The draft is used when the trigger
-is passed, so that no call has to wait. If the draft is not done by then, the call waits for it. Two
+`BackgroundDraft` writes a draft while the conversation continues. It is used when the trigger is
+passed, so that no call has to wait. If it is not finished by then, the call waits for it. Two
 processes never draft the same span. A draft is dropped if the session changed since it was begun.
 """
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from compact.session.views.view import View
 
 DRAFT = "draft"
-"""The name in errors of the stage before the stages of the pipeline."""
+"""The name, in errors, of the stage before the stages of the pipeline."""
 PREFIX = "draft:"
 LONGEST = timedelta(hours=1)
-"""How old a draft is when it counts as abandoned, even if its process may be alive."""
+"""The age at which a draft counts as abandoned, even if its process may be alive."""
 
 
 class DraftBase(NamedTuple):
-    """The state of a session that a draft was made from. If any value changes, drop the draft."""
+    """What a draft was made from. If any value changes, the draft is dropped."""
 
     base: int
     """The number of the window's newest move."""
@@ -88,8 +88,8 @@ def step_to(to: Destination, kind: MoveKind, session_id: str, window: int, base:
 
 
 def refuse_mixed(proposal: Proposal) -> None:
-    """Refuse a proposal if the history grew while the history was read. Such a proposal shows
-    messages that would be added again after it.
+    """Refuse a proposal if the history grew while it was read. Such a proposal shows messages that
+    would be added again after it.
 
     Raises:
         Superseded: the history grew.
@@ -115,7 +115,7 @@ def begin_draft(state: SessionState, window: int, base: int) -> None:
 
 
 def end_draft(state: SessionState, window: int) -> None:
-    """Delete the note of a draft that ended without a result. If the store fails, do nothing: the
+    """Delete the note of a draft that ended without a result. Errors of the store are ignored: the
     caller reports why the draft itself failed.
     """
     with suppress(Exception):
@@ -123,7 +123,7 @@ def end_draft(state: SessionState, window: int) -> None:
 
 
 def is_under_way(state: SessionState, window: int) -> bool:
-    """Tell whether any live process is compressing for the window."""
+    """Return whether any live process is compressing for the window."""
     value = state.store.notes(state.id).get(f"{PREFIX}{window}")
     return value is not None and not _is_abandoned(value)
 
@@ -155,17 +155,17 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # another user's process, and alive
+        pass  # another user's process, which is alive
     return True
 
 
 # --- drafting ahead ------------------------------------------------------------------------------
 
 AGAIN_SHARE = 0.05
-"""A prompt must grow by this share of the usable window before a draft is tried again, or new
+"""The prompt must grow by this share of the usable window before a draft is tried again, or new
 messages are read ahead. Near the trigger, new messages are read at every turn."""
 PATIENCE = 5.0
-"""How many seconds closing a session waits for the draft to end."""
+"""How long closing a session waits for the draft to end, in seconds."""
 
 
 class BackgroundDraft:
@@ -178,13 +178,13 @@ class BackgroundDraft:
         self._work: running.BackgroundJob | None = None
         self._draft: Draft | None = None
         self._next_at = 0
-        """How many tokens the prompt needs before another draft is begun."""
+        """How many tokens the prompt must have before another draft is begun."""
         self._read_at = 0
         """How many tokens the prompt had when messages were last read ahead."""
 
     def consider(self, tokens: int, trigger: int) -> None:
         """Read ahead if the prompt is large enough. Begin a draft if a model would write it and
-        there is no draft yet. Called when a prompt is taken, and after its answer, while the user
+        there is none yet. Called when a prompt is taken, and after its answer, while the user
         reads. The caller holds the session's lock.
         """
         policy = self._state.policy_for(self._view.size)
@@ -204,17 +204,17 @@ class BackgroundDraft:
                 self._work = running.BackgroundJob(in_thread(self._write()))
 
     def put_off(self, tokens: int) -> None:
-        """Begin no draft until the prompt, now `tokens` large, has grown by `AGAIN_SHARE`."""
+        """Begin no draft until the prompt, which has `tokens` now, has grown by `AGAIN_SHARE`."""
         self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
 
     def take(self) -> Draft | None:
-        """Return the finished draft, to be used now. The caller holds the session's lock."""
+        """Return the finished draft, or None. The caller holds the session's lock."""
         draft, self._draft = self._standing(), None
         self._next_at = 0
         return draft
 
     def stop(self) -> None:
-        """Stop reading ahead and give up the draft. Wait at most `PATIENCE` for the draft."""
+        """Stop reading ahead and give up the draft. Wait for it at most `PATIENCE` seconds."""
         self._state.reading.stop()
         if self._work is not None and not self._work.is_done:
             self._work.stop(PATIENCE)
@@ -227,7 +227,7 @@ class BackgroundDraft:
         return self._work is not None and not self._work.is_done
 
     def _standing(self) -> Draft | None:
-        """Return the finished draft. If the session changed since it was begun, drop the draft."""
+        """Return the finished draft. It is dropped if the session changed since it was begun."""
         if self._draft is not None and self._draft.ground != self._view.ground():
             self._draft = None
             end_draft(self._state, self._view.size)

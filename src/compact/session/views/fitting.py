@@ -1,4 +1,5 @@
-"""Decides how small a context is made on request, and runs the emergency ladder if it does not fit.
+"""Decides how small a requested compression makes a context. Runs the emergency ladder if a context
+does not fit.
 
 The ladder's rungs are ever stricter ways to compress. Before each rung a snapshot is taken. The
 first context that fits is used. If none fits, the error lists the parts of the floor.
@@ -24,7 +25,7 @@ async def make_fit(
     state: SessionState, view: View, error: CompactError, needed: int | None = None
 ) -> Plan:
     """Make the view fit by emergency rungs: into its usable window, or into `needed` tokens if that
-    is less. `error` says why the view did not fit. The caller holds the view's turn (`alone`).
+    is less. `error` says why it did not fit. The caller holds the view's turn (`alone`).
 
     Raises:
         CannotFit: not even the last rung was enough. Nothing is lost; the snapshots are kept.
@@ -47,9 +48,7 @@ async def make_fit(
 
 
 async def tried(state: SessionState, view: View, rung: LadderRung, needed: int) -> Draft | None:
-    """Take a snapshot, and return the draft of a rung. Return None if the draft has more tokens
-    than `needed`.
-    """
+    """Take a snapshot, and return a rung's draft; None if it exceeds `needed` tokens."""
     limit = int(needed * ROLL_OVER_SHARE) if rung.rolls_over else needed
     snapshot = take_snapshot(state, view, purpose="emergency", note=rung.name)
     before, after = view.tokens_now, None
@@ -81,22 +80,22 @@ async def _fitted(view: View, limit: int, before: int, rung: LadderRung) -> Draf
 # --- on request ----------------------------------------------------------------------------------
 
 ASKED_SHARE = 0.6
-"""At most this share of the tokens above the floor is kept, if no share is requested (K-16)."""
+"""The largest share of the tokens above the floor to keep, if no share is requested (K-16)."""
 FLOOR_ALONE = (
     "the system prompt, pins, checkpoints and the newest message of a person are all there is"
 )
 
 
 LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
-"""At least how many tokens of a message that was put aside are shown, and at most which share of
-the usable window."""
+"""The least tokens to show of a message that was put aside, and the most, as a share of the usable
+window."""
 
 
 def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Wanted:
     """Return how many tokens a prompt may have after a requested compression. `ratio` is the share
     of the tokens above the floor to keep. None means the policy's target, and at most `ASKED_SHARE`
-    of the tokens that are not in checkpoints: checkpoints age by their own rules. `was_due` says
-    that a due compression was made just now. Without a ratio, nothing more is done then.
+    of the tokens that are not in checkpoints, because checkpoints age by their own rules. `was_due`
+    says that a due compression was made just now. Then, without a ratio, nothing more is done.
     """
     most, tokens = view.window.usable, view.tokens
     floor = _floor(view)
@@ -112,9 +111,9 @@ def wanted_of(view: View, ratio: float | None, *, was_due: bool = False) -> Want
 
 
 def shown_of_aside(view: View, position: int) -> int:
-    """Return how many tokens of a message may be shown so that a prompt fits: what the rest of the
-    floor and the checkpoints leave of the window's target. If this is more: half of what the floor
-    leaves of the usable window, at most `SHOWN_SHARE` of the window.
+    """Return how many tokens of a message may be shown so that a prompt fits. This is what the rest
+    of the floor and the checkpoints leave of the window's target. Or, if this is more, half of what
+    the floor leaves of the usable window, but at most `SHOWN_SHARE` of the window.
     """
     floor = _floor(view, but=position)
     free = (view.window.usable - floor) // 2
@@ -123,7 +122,7 @@ def shown_of_aside(view: View, position: int) -> int:
 
 
 def _floor(view: View, but: int | None = None) -> int:
-    """Return how many tokens may not be shortened, including what is sent with the messages."""
+    """Return how many tokens may not be shortened, including what is sent besides the messages."""
     from compact.engine.ladder import Ladder
 
     ladder = Ladder(view.counted.history, view.counted.state.policy)
@@ -131,7 +130,7 @@ def _floor(view: View, but: int | None = None) -> int:
 
 
 def checked_ratio(ratio: float | None) -> float | None:
-    """Return the share to keep, checked.
+    """Check the share to keep, and return it.
 
     Raises:
         InvalidArgument: it is not above 0 and at most 1.

@@ -1,13 +1,14 @@
-"""Adds quotes of old turns (automatic recall) to the prompts of one window.
+"""Automatic recall: adds quotes of old turns to the prompts of one window.
 
-The session's log has an entry for each time: the old turns, and the user's message before which
-they are quoted. An entry holds until the next compression, so the same bytes are sent again, even
+The session's log has an entry for each recall: the old turns, and the user's message before which
+they are quoted. An entry holds until the next compression. So the same bytes are sent again, even
 after the session is reopened. If space is short, recalled turns are left out before anything is
 compressed. So recall never makes a compression necessary.
 
-An entry is shown as one message whose heading has a digest. By this digest compact recognizes the
-message when a client sends it back, and never stores, searches or recalls it. Every quoted line
-begins with `>`, so that no quoted words can look like a heading or like the end of the quotation.
+An entry is shown as one message. The heading of this message has a digest, by which compact
+recognizes it when a client sends it back. It is never stored, searched or recalled. Every quoted
+line begins with `>`, so that no quoted words can look like a heading or like the end of the
+quotation.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ TITLE = (
 SOURCE = "ours"
 """The source of the message: compact's own text, but no checkpoint (`text.speakers`)."""
 MOST_NAME = 60
-"""At most how many characters of a title or a speaker's name are shown."""
+"""How many characters of a title or a speaker's name to show, at most."""
 
 
 class Remembered(NamedTuple):
-    """An old turn, with all that its quote shows."""
+    """An old turn, with everything that its quote shows."""
 
     at: datetime
     where: str
-    """The session's title. Empty if it has none."""
+    """The session's title; empty if it has none."""
     session_id: str
     position: int
     who: str
@@ -76,8 +77,9 @@ class TurnRecall(Protocol):
     def found(
         self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
-        """Find the turns that a message is about, best first. Also return the embedder's error if
-        only words were searched. Leave out `without`: sessions and positions shown already.
+        """Find the turns that a message is about, best first. If the embedder failed and only words
+        were searched, return its error too. `without` are sessions and positions to leave out,
+        because they are shown already.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -85,7 +87,7 @@ class TurnRecall(Protocol):
         ...
 
     def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
-        """Return the turns as they are quoted. Leave out turns that were deleted."""
+        """Return the turns as they are quoted. Deleted turns are left out."""
         ...
 
     def gone_of(self, sessions: Collection[str]) -> set[str]:
@@ -94,10 +96,10 @@ class TurnRecall(Protocol):
 
 
 def memory_message(turns: Sequence[Remembered], own: OwnText) -> Message | None:
-    """Build one message that quotes the turns. None if there are no turns.
+    """Build one message that quotes the turns; None if there are none.
 
-    What was said last comes first, so that an older value is never read alone. Turns of one day of
-    a session are in order.
+    The newest day comes first, so that an older value is never read alone. Turns of one session and
+    day are in order.
     """
     if not turns:
         return None
@@ -134,9 +136,9 @@ def _one_line(text: str) -> str:
 # --- which entries count -------------------------------------------------------------------------
 
 STAGE = "recall"
-"""The stage that errors of recall name."""
+"""The name of the stage in errors of recall."""
 TURN_TOKENS = 8
-"""At least how many tokens a quoted turn takes in addition to its text."""
+"""The least number of tokens that a quoted turn takes besides its text."""
 
 
 class _Looked(NamedTuple):
@@ -148,16 +150,16 @@ class _Looked(NamedTuple):
 
 
 class RecalledTurns:
-    """Holds the entries of one window, and the messages made from them."""
+    """The entries of one window, and the messages made from them."""
 
     def __init__(self, counted: CountedSession, size: int) -> None:
         self._counted, self._state, self._size = counted, counted.state, size
         self._made: dict[int, Message | None] = {}
-        """The message of each entry, by its number."""
+        """Number of an entry → its message."""
         self._gone: set[str] = set()
         """Deleted sessions that were quoted."""
         self._newest: tuple[tuple[RecalledTurn, ...], Message | None] = ((), None)
-        """The turns that were quoted last, and the message that quotes them."""
+        """The turns quoted last, and the message that quotes them."""
         self._looked: _Looked | None = None
         self._given_up: tuple[int, str | None] | None = None
         """The message and projection for which no entry could be made. They are not tried again."""
@@ -165,14 +167,14 @@ class RecalledTurns:
         """The entries that were shown last."""
 
     def shown(self, projection: Projection | None) -> Mapping[int, Message]:
-        """Return the messages of quotes in prompts that continue a projection, by the position that
-        each one comes before. Remember that these entries are shown.
+        """Return the quotes in prompts that continue a projection: position → the message shown
+        before it. Remember that these entries are shown.
         """
         self._shown = tuple(change.number for change in self._entries(projection).values())
         return self.messages(projection)
 
     def messages(self, projection: Projection | None) -> dict[int, Message]:
-        """Return what `shown` returns, without remembering it."""
+        """Return the same as `shown`, without remembering it."""
         if self._state.recall is None:
             return {}
         made = ((at, self._message(change)) for at, change in self._entries(projection).items())
@@ -182,7 +184,7 @@ class RecalledTurns:
         self, projection: Projection | None, in_view: Iterable[int], room: int
     ) -> dict[int, Message]:
         """Return what the next prompt would quote before the user's newest message, in at most
-        `room` tokens. Store nothing.
+        `room` tokens. Stores nothing.
         """
         self.look(projection, in_view)
         looked, recall, self._looked = self._looked, self._state.recall, None
@@ -192,8 +194,8 @@ class RecalledTurns:
         return {} if message is None else {looked.position: message}
 
     def is_other(self, projection: Projection | None, *, is_changed: bool) -> bool:
-        """Tell whether the entries differ from those shown, because of another process or because a
-        quoted session was deleted. `is_changed`: something was stored since the last call.
+        """Return whether the entries differ from those shown: another process wrote, or a quoted
+        session was deleted. `is_changed` says that something was stored since the last call.
         """
         recall = self._state.recall
         if recall is None or not (is_changed or recall.store is not self._state.store):
@@ -208,8 +210,8 @@ class RecalledTurns:
         return tuple(change.number for change in entries) != self._shown
 
     def look(self, projection: Projection | None, in_view: Iterable[int]) -> None:
-        """Search for old turns that the user's newest message is about, if the message has no entry
-        yet. An error is reported, and the prompt is made without quotes.
+        """Search for old turns that the user's newest message is about, if it has no entry yet. An
+        error is reported, and the prompt is made without quotes.
         """
         state, recall = self._state, self._state.recall
         position = self._due(projection)
@@ -226,14 +228,14 @@ class RecalledTurns:
                 state.emit(ErrorRaised.of(failed, STAGE, serves="what is found by words"))
         except Exception as error:  # noqa: BLE001 - an embedder of somebody's own may raise anything
             state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
-        # The same words may stand in several sessions.
+        # Several sessions may have the same words.
         shown = "\n".join(message.text for message in self.messages(projection).values())
         turns = [turn for turn in turns if f": {turn.quote.text}" not in shown]
         self._looked = _Looked(position, _id(projection), turns)
 
     def take(self, projection: Projection | None, fold: Fold, free: Callable[[], int]) -> bool:
-        """Store an entry for what was found. It may use the free tokens, and if those are few, the
-        tokens of earlier entries. Return whether the part shown already has changed.
+        """Store an entry for what was found. It may use the free tokens and, if they are few, the
+        tokens of earlier entries. Return whether something that is already shown has changed.
         """
         looked, recall = self._looked, self._state.recall
         if looked is None or recall is None or looked.projection != _id(projection):
@@ -266,13 +268,13 @@ class RecalledTurns:
         return False
 
     def drop(self, projection: Projection | None) -> None:
-        """Leave all recalled turns out of the prompts of a projection."""
+        """Leave all recalled turns out of prompts that continue a projection."""
         entries = self._entries(projection)
         newest = max(entries, default=0)
         self._recorded(projection, newest, [], newest)
 
     def _due(self, projection: Projection | None) -> int | None:
-        """Return the position of the user's newest message, if the message has no entry yet."""
+        """Return the position of the user's newest message, if it has no entry yet; else None."""
         history = self._state.history
         position = next(history.persons(), None)
         if position is None or history[position].tool_results:
@@ -284,7 +286,7 @@ class RecalledTurns:
     def _fitting(
         self, found: list[FoundTurn], room: int
     ) -> tuple[list[RecalledTurn], Message | None]:
-        """Choose the best turns whose message has at most `room` tokens. Return both."""
+        """Choose the best turns that fit in `room` tokens as one message. Return both."""
         counter, total = self._counted.counter, 0
         chosen: list[FoundTurn] = []
         for candidate in found:

@@ -1,5 +1,5 @@
 """Proposes a compression for review. The proposal can be shown, edited and accepted. If it is
-dropped, nothing was stored.
+dropped instead, nothing has been stored.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class ProposedCheckpoint:
     """A checkpoint that a proposal would make."""
 
     id: str
-    """Pass your own text for the checkpoint under this id. The edited one gets another id."""
+    """Pass your own text for the checkpoint under this id. The edited checkpoint gets a new id."""
     text: str
-    """The text that a model would see in place of the messages."""
+    """The text that a model would see instead of the messages."""
     messages: tuple[int, ...]
-    """Positions in the history of the messages that the checkpoint would replace."""
+    """Positions of the messages that the checkpoint would replace."""
     tokens: int
     """How many tokens the checkpoint has."""
     room: int
-    """At most how many tokens your own text may have. 0 if the checkpoint cannot be edited."""
+    """How many tokens your own text may have; 0 if the checkpoint cannot be edited."""
     level: Level
     made_by: str
     """The summarizer that wrote the text."""
@@ -50,7 +50,7 @@ class CompressionProposal:
 
     session_id: str
     window: int
-    """The size in tokens of the window that the proposal is for."""
+    """The size of the window that the proposal is for, in tokens."""
     tokens_before: int
     """How many tokens the prompt has now."""
     tokens_after: int
@@ -58,9 +58,9 @@ class CompressionProposal:
     plan: Plan
     """Each step, and the context that would be sent."""
     checkpoints: tuple[ProposedCheckpoint, ...] = ()
-    """The new checkpoints, oldest span first. Empty if nothing can be freed."""
+    """The new checkpoints, oldest span first; empty if nothing can be freed."""
     draft: Draft | None = field(default=None, repr=False)
-    """What `accept` carries out. None if nothing can be freed."""
+    """What `accept` carries out; None if nothing can be freed."""
 
     @property
     def messages(self) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ class CompressionProposal:
 
     @property
     def why(self) -> str:
-        """Why less would be freed than was requested. Empty if the request would be met."""
+        """Why less would be freed than was requested; empty if the request would be met."""
         return self.plan.why
 
 
@@ -89,8 +89,7 @@ class Review:
     ) -> CompressionProposal:
         """Return what `compress_conversation` would do now: the messages that summaries would
         replace, the tokens before and after, and each new checkpoint with its text. To refuse the
-        proposal, drop it. If nothing can be freed, the proposal has no checkpoints, and its `why`
-        says so.
+        proposal, drop it. If nothing can be freed, it has no checkpoints, and its `why` says so.
 
         Raises:
             CannotFit, BlockingCallInLoop, InvalidArgument: as in `compress_conversation`.
@@ -109,15 +108,14 @@ class Review:
     def accept(
         self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
     ) -> Plan:
-        """Carry out a proposed compression, whole or not at all, and return its plan. Messages
+        """Carry out a proposed compression, completely or not at all, and return its plan. Messages
         added since the proposal are still shown in full. `summaries` are your own texts to use
         instead of the proposed ones, by checkpoint id. If such a text is shortened later, it is
-        shortened from your words, not from the messages. `ctx.time.undo()` takes the compression
-        back.
+        shortened from your words, not from the messages. `ctx.time.undo()` undoes the compression.
 
         Raises:
-            SummaryRejected: a text holds a secret, a heading of compact's or a picture, or is too
-                long; the error says which. You may accept the proposal again with another text.
+            SummaryRejected: a text contains a secret, one of compact's headings or a picture, or is
+                too long; the error says which. You may accept the proposal again with another text.
             Superseded: since the proposal was made, the session was compressed, or its goals, pins
                 or branch changed; nothing was stored.
             NotFound: the proposal has no checkpoint with such an id.
@@ -147,7 +145,7 @@ async def _proposed(view: View, ratio: float | None, guidance: str) -> Compressi
         counts = {"tokens": before, "trigger": view.window.trigger}
         counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **counts)
         draft = await view.propose(wanted, before, guidance=guidance)
-        end_draft(counted.state, view.size)  # no draft is written while the user reads
+        end_draft(counted.state, view.size)  # no draft is under way while the user reads
     plan = draft.proposal.plan
     if plan.tokens_after >= before:
         return _nothing(view, wanted, why_no_more(plan.floor, before))
@@ -208,7 +206,7 @@ def _accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str
 
 
 def _is_for(view: View, proposal: CompressionProposal) -> bool:
-    """Tell whether prompts are still made for the proposal's window and tokenizer."""
+    """Return whether prompts are still made for the proposal's window and tokenizer."""
     tokenizer = view.counted.counter.estimator.name
     return (view.size, tokenizer) == (proposal.window, proposal.plan.tokenizer)
 

@@ -1,4 +1,4 @@
-"""Takes snapshots and restores them, branches, undoes and redoes. Later messages are never lost."""
+"""Takes and restores snapshots, branches, undoes and redoes. Later messages are never lost."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TimeTravel:
         self._session = session
 
     def snapshot(self, note: str = "", *, purpose: Purpose = "recovery") -> Snapshot:
-        """Save the session's state, to `restore` it later. Return the snapshot, which is tiny. More
-        than `policy.snapshots_kept` are not kept: old ones are deleted, but none with your note.
+        """Save the session's state, to `restore` it later. Return the snapshot, which is tiny. At
+        most `policy.snapshots_kept` are kept: old ones are deleted, but none with your note.
         """
         session = self._session
         return take_snapshot(session.state, session.view, purpose=purpose, note=note)
@@ -63,8 +63,8 @@ class TimeTravel:
         _restore(session.state, session.view, _found(session.state, snapshot))
 
     def branch(self, *, at: int) -> Branch:
-        """Start a new branch from the session's first `at` messages, and return the branch. Later
-        messages stay on the old branch.
+        """Start a new branch from the session's first `at` messages, and return it. Later messages
+        stay on the old branch.
 
         Raises:
             NotFound: the session has fewer than `at` messages.
@@ -100,8 +100,8 @@ class TimeTravel:
         return list(session.state.moves(session.view.window.size, most=ALL_MOVES))[::-1]
 
     def context_at(self, at: int) -> ActiveContext:
-        """Return the context that a model saw when the session had `at` messages. If `at` counts
-        all messages, the context also quotes what recall finds for the user's newest message.
+        """Return the context that a model saw when the session had `at` messages. If these are all
+        messages, the context also quotes what recall finds for the user's newest message.
 
         Raises:
             NotFound: the session has fewer than `at` messages.
@@ -118,9 +118,7 @@ def _check_length(state: SessionState, at: int) -> None:
 def take_snapshot(
     state: SessionState, view: View, *, purpose: Purpose = "recovery", note: str = ""
 ) -> Snapshot:
-    """Save the session's state. If an emergency snapshot of the same state exists, return that one
-    instead.
-    """
+    """Save the session's state. An emergency snapshot is not saved twice for one state."""
     projection = view.projection
     snapshot = Snapshot(
         session_id=state.id,
@@ -142,8 +140,8 @@ def take_snapshot(
 
 
 def _let_go(state: SessionState, newest: Snapshot) -> None:
-    """Delete the snapshots beyond the policy's limit: automatic ones first, then the oldest. Keep
-    the newest one, and the user's snapshots that have a note.
+    """Delete the snapshots beyond the policy's limit: automatic ones first, then the oldest. The
+    newest one, and the user's snapshots with a note, are kept.
     """
     snapshots = state.store.snapshots(state.id)
     excess = len(snapshots) - state.policy.snapshots_kept
@@ -156,7 +154,7 @@ def _let_go(state: SessionState, newest: Snapshot) -> None:
 
 
 def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
-    """Find a snapshot that differs only in its id and time."""
+    """Return a snapshot that differs only in its id and time, or None."""
     own = {"id": "", "created_at": snapshot.created_at}
     wanted = snapshot.model_copy(update=own)
     snapshots = reversed(state.store.snapshots(state.id))
@@ -194,7 +192,7 @@ def _restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
 def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
     try:
         fields = {name.replace("_pct", "_ratio"): value for name, value in snapshot.policy.items()}
-        policy = CompactPolicy.model_validate(fields)  # they were called so in early snapshots
+        policy = CompactPolicy.model_validate(fields)  # early snapshots had these names
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(("policy", *map(str, first["loc"])))
@@ -205,7 +203,7 @@ def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
 
 
 def branch_off(state: SessionState, view: View, at: int) -> Branch:
-    """Continue on a new branch, as `TimeTravel.branch` does."""
+    """Continue on a new branch, like `TimeTravel.branch`."""
     state.catch_up()
     _check_length(state, at)
     view.go("restore", lambda: forked(view, state.branch_id, at))
@@ -259,8 +257,8 @@ def on_new_branch(
     goals: Sequence[Goal],
     projection: Projection | None,
 ) -> Destination:
-    """Plan a new branch. Record the goals and the mode that the branch begins with, because the
-    parent branch may get others at the same position later.
+    """Plan a new branch. The goals and the mode at its beginning are stored, because the parent
+    branch may get others at the same position later.
     """
     begun = new_branch(state.store, state.id)
     branch = begun.model_copy(update={"parent": parent_id, "fork": at})
@@ -298,13 +296,13 @@ def _nothing(what: str, state: SessionState, view: View) -> str:
 
 
 Place = tuple[str, str | None]
-"""A branch's id, and the id of the projection used on the branch."""
+"""A branch's id, and the id of the projection used on it."""
 
 
 def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
-    """Return the places to go back to, the present one last, and the places that were undone. Skip
-    compressions on a branch that was not open then. An undo or redo that does not match the step
-    before counts as a new step.
+    """Return the places to go back to, the present one last, and the places that were undone.
+    Compressions on a branch that was not open then are skipped. An undo or redo that does not match
+    the step before counts as a new step.
     """
     moves = state.store.moves(state.id, most=ALL_MOVES)[::-1]
     own = [move for move in moves if move.window == view.size]
@@ -329,7 +327,7 @@ def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
 
 
 def _before(state: SessionState, first: Move) -> Place:
-    """Return a window's place before its first move: on the uncompressed history."""
+    """Return a window's place before its first move, where the history was not compressed."""
     branch = state.store.branch(first.branch_id)
     if first.kind == "restore" and branch.parent is not None and branch.fork == first.at:
         return branch.parent, None

@@ -1,9 +1,9 @@
-"""A view: the active context of one session for one window, kept up to date as messages come.
+"""A view: the active context of one session for one window, updated as messages come.
 
 Each new message is appended to the view. When the prompt passes the trigger, the pipeline proposes
-a new context, made from the history at that time. The proposal is committed unless another process
-committed one first; then that one is used. So the work for a turn depends on the number of its new
-messages, not on the length of the history.
+a new context, made from the history at that time. It is committed, unless another process committed
+one first; then that one is used. So the work of a turn depends on the number of its new messages,
+not on the length of the history.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from compact.session.state import SessionState
 
 MOST_LOOKED_AT = 8
-"""How many of the newest moves are all searched."""
+"""This many of the newest moves are all considered."""
 
 
 def standing_in(
@@ -56,8 +56,8 @@ def standing_in(
     overhead_tokens: int,
     tokens: int,
 ) -> Standing:
-    """Return what a window's next compression starts from. `size` is the size that the session
-    stores the window's moves under.
+    """Return what a window's next compression starts from. The session stores the window's moves
+    under `size`.
 
     A window without a projection takes over the checkpoints of another window: those that cover
     most, but leave the newest messages to this window.
@@ -74,7 +74,7 @@ def standing_in(
 
 def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]:
     """Yield projections of other windows on the open branch: the newest ones, and the newest one
-    that was made before position `before`.
+    made before position `before`.
     """
     for looked, move in enumerate(state.moves()):
         if move.window == size or move.projection_id is None:
@@ -86,7 +86,7 @@ def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]
 
 
 def _start_of_tail(history: History, room: int) -> int:
-    """Return the last position from which the messages to the end have more than `room` tokens."""
+    """Return the last position from which the messages to the end exceed `room` tokens."""
     position, total = len(history), 0
     while position > 0 and total <= room:
         position -= 1
@@ -97,11 +97,11 @@ def _start_of_tail(history: History, room: int) -> int:
 MOST_WINDOWS = 10
 """To say how large a prompt was, new messages are counted until they fill this many windows."""
 BACKLOG = 64
-"""If more messages are new, the end of the history is counted before messages are appended."""
+"""If more messages than this are new, the end of the history is counted first."""
 ABOVE, ASKED = "above the trigger", "asked for"
-"""The reasons that events give for a compression."""
+"""The reasons for a compression that events give."""
 COMMIT = "commit"
-"""The name in errors of the stage after the stages of the pipeline."""
+"""The name, in errors, of the stage after the stages of the pipeline."""
 MOST_ROUNDS = 5
 """How often in a row other processes may commit first before this one gives up."""
 
@@ -121,7 +121,7 @@ class View:
         self.plan: Plan | None = None
         """What the last compression did."""
         self.projection: Projection | None = None
-        """The compressed context that the view continues. None for an uncompressed history."""
+        """The compressed context that the view continues; None if the history is not compressed."""
         self._state = state
         self.size = size
         self._breaker = breaker
@@ -131,28 +131,28 @@ class View:
         self._base = 0
         """The number of the window's newest move, on any branch."""
         self._revision = -1
-        """The session's revision that the view was made from."""
+        """The session's revision from which the view was made."""
         self._seen: Version | None = None
         """The store's version when its moves were last read."""
         self._calibration = counted.calibration
         self._warned_at = 0
-        """How many compressions the context had when less trust was last reported. It is reported
+        """The number of compressions at which a loss of trust was last reported. It is reported
         once, even if code wrote a whole context in between."""
         self._trigger = self.window.trigger
         """The tokens at which to compress: the window's trigger, or more if the floor leaves little
-        room, so that a session is not compressed at every turn."""
+        room, so that the session is not compressed at every turn."""
         self.reload()
 
     # --- what is in view --------------------------------------------------------------------------
 
     @property
     def tokens(self) -> int:
-        """How many tokens the prompt has now, without messages that were not taken in yet."""
+        """How many tokens the prompt has now, without new messages that were not taken in yet."""
         return self._fold.tokens
 
     @property
     def tokens_now(self) -> int:
-        """How many tokens the prompt has with the messages that were not taken in yet."""
+        """How many tokens the prompt has, with the new messages that were not taken in yet."""
         history = self.counted.history
         return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
 
@@ -163,12 +163,12 @@ class View:
 
     @property
     def overhead_tokens(self) -> int:
-        """How many tokens are sent in addition to the messages of the history."""
+        """How many tokens are sent besides the messages of the history."""
         return self._fold.overhead_tokens
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """The live checkpoints, oldest span first."""
+        """The checkpoints in force, oldest span first."""
         return self._fold.checkpoints
 
     def corrected(self) -> None:
@@ -179,8 +179,8 @@ class View:
             self._trigger = self.window.trigger
 
     def rendered(self) -> list[dict[str, Any]]:
-        """Return the messages to send, as the provider's dictionaries. Leave out compact's own
-        fields, because some servers refuse unknown fields.
+        """Return the messages to send, as the provider's dictionaries. compact's own fields are
+        left out, because some servers refuse unknown fields.
         """
         return all_carried(
             [
@@ -220,9 +220,7 @@ class View:
             self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
-        """Load what another view or process changed meanwhile. The caller holds the session's
-        lock.
-        """
+        """Load what another view or process changed. The caller holds the session's lock."""
         state = self._state
         version = state.catch_up()
         is_changed = version is None or version != self._seen
@@ -233,14 +231,14 @@ class View:
                 self._show_again()
             if self.counted.calibration is not self._calibration:
                 self.corrected()
-        self._seen = version  # last: where something failed, it is asked for again
+        self._seen = version  # last, so that after an error it is read again
 
     def _newest_move(self) -> int:
         newest = self._state.store.moves(self._state.id, self.size, most=1)
         return newest[0].number if newest else 0
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
-        """Continue from a projection. `settled` says that the user went back to it: then it is not
+        """Continue from a projection. `settled` says that the user went back to it. Then it is not
         compressed again before that is necessary.
         """
         self._show(projection, settled=settled)
@@ -259,8 +257,8 @@ class View:
         self.projection = projection
 
     def _tokens_until(self, limit: int) -> int:
-        """Count the prompt with the messages that were not taken in yet, from the newest one back.
-        Stop when `limit` is passed.
+        """Return the prompt's tokens with all new messages, counted from the newest one back. Stop
+        when `limit` is passed.
         """
         history, total = self.counted.history, self._fold.tokens
         position = len(history)
@@ -273,8 +271,8 @@ class View:
 
     async def fit(self, take: Callable[[], T], otherwise: LastResort) -> T:
         """Take in new messages, compress if the trigger is passed, and return what `take` returns.
-        If compressing fails, use the old context as long as it fits. If it does not fit, call
-        `otherwise`.
+        If compressing fails, the old context is used as long as it fits. If it does not fit,
+        `otherwise` is called.
 
         Raises:
             CannotFit: what may not be shortened is larger than the usable window.
@@ -297,9 +295,9 @@ class View:
     async def _round(self, otherwise: LastResort) -> None:
         with self._state.lock:
             if self._settle():
-                return None  # another caller did it meanwhile
+                return None  # another caller has done it meanwhile
             tokens, ready = self.tokens_before(), self.background.take()
-        with suppress(Superseded):  # the other one's result counts, where it is enough
+        with suppress(Superseded):  # the other process's result is used, if it is small enough
             try:
                 if ready is not None:
                     self._decided(tokens, "above the trigger, drafted ahead", triggered=True)
@@ -319,9 +317,9 @@ class View:
     ) -> Plan:
         """Take in new messages, and compress to the number of tokens that `limit` returns. `limit`
         is told whether a due compression was made just before. If the floor is larger than the
-        limit, the result is as large as the floor. A context within the limit stays as it is.
-        `guidance` says in the user's words what to keep. If compressing fails, the context stays as
-        it is, and the plan says why.
+        limit, the result is as large as the floor. A context within the limit does not change.
+        `guidance` says in the user's words what to keep. If compressing fails, the context does not
+        change, and the plan says why.
 
         Raises:
             CannotFit: what may not be shortened is larger than the usable window.
@@ -340,7 +338,7 @@ class View:
                 try:
                     plan = (await self._compress(wanted, before, reason, guidance)).owned()
                 except Superseded:
-                    continue  # the other one's result counts, where it is enough
+                    continue  # the other process's result is used, if it is small enough
                 except CompactError as error:
                     return await self._failed(error, otherwise)
                 if reason == ASKED:
@@ -352,8 +350,8 @@ class View:
         return as_it_is(self.counted.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
-        """Continue after a failed compression: with the old context if it fits, and try again when
-        it has grown; else with the last resort.
+        """Continue after a failed compression. If the old context fits, use it, and try again when
+        it has grown. Else use the last resort.
 
         Raises:
             CompactError: nothing fits. This is the given error, or that of the last resort.
@@ -369,7 +367,8 @@ class View:
                 state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves="the context before"))
                 why = redact(f"compressing failed: {error}", state.history.secrets).text
                 return as_it_is(self.counted.history, usable, self._fold.context(), why)
-        is_hopeless = isinstance(error, CannotFit) and error.total > usable  # by the floor alone
+        # the floor alone is too large
+        is_hopeless = isinstance(error, CannotFit) and error.total > usable
         try:
             if otherwise is None or is_hopeless:
                 raise error
@@ -384,8 +383,8 @@ class View:
         """Take in new messages, and return True if the trigger was not passed. The caller holds the
         session's lock.
 
-        If many messages are new, count the newest first. If these alone pass the trigger, do not
-        read the others.
+        If many messages are new, the newest are counted first. If these alone pass the trigger, the
+        others are not read.
         """
         self.refresh()
         if self._is_behind() and self._is_due:
@@ -415,13 +414,13 @@ class View:
             self._show_again()
 
     def _show_again(self) -> None:
-        """Show the same messages, with the recalled turns that are to be shown now."""
+        """Show the same messages again, with the recalled turns that apply now."""
         position = self._fold.seen
         self._show(self.projection)
         self._fold.follow(position)
 
     def _look(self) -> None:
-        """Search memory for what fits the newest message, without holding the session's lock."""
+        """Search memory for the newest message, without holding the session's lock."""
         if self._state.recall is not None:
             with self._state.lock:
                 self.refresh()
@@ -429,7 +428,7 @@ class View:
             self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
 
     def tokens_before(self) -> int:
-        """Count the prompt with all new messages. If there are very many, count only a part."""
+        """Count the prompt with all new messages; only a part of them if they are very many."""
         if not self._is_behind():
             return self._fold.tokens
         if self._fold.seen == 0 and self.counted.counter is self._state.counter:
@@ -444,7 +443,7 @@ class View:
         self._fold.follow(len(self._state.history))
 
     def alone(self) -> AbstractContextManager[None]:
-        """Wait for this view's turn to compress: only one compression runs at a time."""
+        """Wait for this view's turn to compress. Only one compression runs at a time."""
         return self._alone.turn()
 
     # --- compressing ------------------------------------------------------------------------------
@@ -561,7 +560,7 @@ class View:
 
     def go(self, kind: MoveKind, choose: Callable[[], Destination]) -> Move:
         """Go to the destination that `choose` returns, in one transaction. If another process moved
-        the session meanwhile, call `choose` again for the new state.
+        the session meanwhile, `choose` is called again for the new state.
 
         Raises:
             Superseded: other processes changed the session first, at every try.
@@ -589,13 +588,13 @@ class View:
 # --- where the tokens are ------------------------------------------------------------------------
 
 _BESIDE = frozenset(("prompt", "goals"))
-"""Sources of messages that are not counted with the history's messages."""
+"""Sources of messages that are counted apart from the history's messages."""
 
 
 def use_of(view: View) -> WindowUse:
-    """Return how many tokens each part of the prompt has, with new messages. Compress nothing. The
-    parts add up to the whole prompt. If very many messages are new, count only so many that the
-    prompt is seen to be far too large.
+    """Return how many tokens each part of the prompt has, with new messages. Compresses nothing.
+    The parts add up to the whole prompt. If very many messages are new, counting stops when the
+    prompt is clearly far too large.
     """
     counted = view.counted
     with counted.state.lock:

@@ -22,20 +22,21 @@ from compact.patterns import regex
 EVENTS = "events.jsonl"
 """Name of the file with the events."""
 LONGEST_NAME = 100
-"""Most characters of a session id in a folder name; file names have at most 255 bytes."""
+"""The longest session id in a folder name, in characters. File names have at most 255 bytes."""
 _PLAIN = regex(r"[a-z0-9][a-z0-9._-]*")
 _NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl")
 _OURS = ("transcript-pre-compact-", "summary-", EVENTS, ".compact-")
 _ENDINGS = (".jsonl", ".json", ".tmp")
-"""How names of our files begin and end, including files that a crash left half written."""
+"""How the names of our files begin and end, including half-written files that a crash left."""
 
 
 class FileStorage:
     """Keeps archives in `FOLDER/SESSION_ID/`: `transcript-pre-compact-001.jsonl`,
     `summary-001.json`, `events.jsonl`.
 
-    A file is written whole or not at all. No transcript is ever replaced. Content is stored as
-    given: remove secrets before. A `save_` method raises `StoreFailed` where it cannot store.
+    A file is written whole or not at all. A transcript is never replaced. Content is stored as
+    given: remove secrets before calling. The `save_` methods raise `StoreFailed` if they cannot
+    store.
     """
 
     def __init__(self, folder: str | Path = ARCHIVES) -> None:
@@ -53,7 +54,7 @@ class FileStorage:
             last = max((int(match[1]) for match in known if match), default=0)
             for number in count(last + 1):
                 path = folder / transcript_name(number)
-                with suppress(FileExistsError):  # another process has taken the number
+                with suppress(FileExistsError):  # another process took this number
                     write_whole(path, data, replaces=False)
                     return str(path)
         raise AssertionError("numbers never end")
@@ -111,9 +112,9 @@ def discard_copies(folder: Path) -> None:
 
 
 def folder_name(session_id: str) -> str:
-    """Turn a session id into a folder name. An id of small letters, digits, `.`, `_` and `-` is
-    used as it is. Other ids are shortened and get a digest, so that names are unique even on file
-    systems that ignore case.
+    """Turn a session id into a folder name. An id of lower-case letters, digits, `.`, `_` and `-`
+    is used unchanged. Any other id is shortened and gets a digest, so that names stay unique even
+    on file systems that ignore case.
     """
     if _PLAIN.fullmatch(session_id) and len(session_id) <= LONGEST_NAME:
         return session_id
@@ -126,12 +127,12 @@ def folder_name(session_id: str) -> str:
 
 
 def transcript_name(number: int) -> str:
-    """Return the file name for the history before a compression; numbers count from 1."""
+    """Return the file name of the history before a compression. Numbers count from 1."""
     return f"transcript-pre-compact-{number:03}.jsonl"
 
 
 def summary_name(step: int) -> str:
-    """Return the file name for a compression's summary; numbers count from 1."""
+    """Return the file name of a compression's summary. Numbers count from 1."""
     return f"summary-{step:03}.json"
 
 

@@ -1,8 +1,7 @@
-"""The file of an archived session: its name, writing and reading it, its checksum.
+"""The file of an archived session: naming, writing, reading, checking.
 
-`YYYY/MM/NAME.json.zst` is the session as `sessions export` writes it, compressed. A name has the
-start of the file's checksum. Different content has a different name, so nothing is overwritten by
-other content.
+`YYYY/MM/NAME.json.zst` holds the session as `sessions export` writes it, compressed. The name
+contains the start of the file's checksum. So a file is never overwritten with different content.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from compact.messages.memory_protocols import BlobStore
 from compact.patterns import regex
 
 ENDING, OLD_ENDING = ".json.zst", ".originals.zst"
-"""Suffixes of an archive's file, and of one that schema 3 wrote. The latter has a description
-beside it, with the suffix `.json`."""
+"""Suffix of an archive file, and of one that schema 3 wrote. An archive of schema 3 also has a
+description, in a second file with the suffix `.json`."""
 _LONGEST = 60
 """Most characters of a session id in a name."""
 _NOT_NAMED = regex(r"[^A-Za-z0-9._-]+")
@@ -36,27 +35,27 @@ def sum_of(data: bytes) -> bytes:
 
 
 def check_free(blobs: BlobStore, name: str) -> None:
-    """Check that a file with this name may be written and removed. A file of another store, which
-    is encrypted with another key, may not.
+    """Check that a file with this name may be written and removed. It may not if it belongs to
+    another store, which encrypts with another key.
 
     Raises:
-        StoreFailed: an existing file cannot be read with this key, or not at all.
+        StoreFailed: a file of this name exists, and cannot be read with this key.
     """
     with suppress(FileNotFoundError, StoreDamaged):
         blobs.get(name)
 
 
 def keep(blobs: BlobStore, name: str, data: bytes) -> None:
-    """Write a file, replacing that of an earlier attempt, and read it back.
+    """Write a file and read it back. A file that an earlier attempt left is replaced.
 
     Raises:
         StoreFailed: the file cannot be written, or differs when read back.
-        Superseded: another process took the file for an abandoned one and removed it.
+        Superseded: another process thought the file abandoned, and removed it.
     """
     try:
         try:
             blobs.put(name, data)
-        except FileExistsError:  # the process that wrote it may have died before the sync
+        except FileExistsError:  # a process may have died after naming the file, before syncing it
             blobs.put(name, data, replaces=True)
         written = blobs.get(name)
     except FileNotFoundError as error:
@@ -67,11 +66,11 @@ def keep(blobs: BlobStore, name: str, data: bytes) -> None:
 
 
 def read(blobs: BlobStore, name: str, expected: bytes) -> bytes:
-    """Return a file's content, given its checksum.
+    """Return the content of a file, and check it against its checksum.
 
     Raises:
-        FileNotFoundError: no such file.
-        StoreDamaged: the file was altered.
+        FileNotFoundError: there is no such file.
+        StoreDamaged: the file was changed.
         StoreFailed: the file cannot be read, or not with this key.
     """
     data = blobs.get(name)
@@ -92,7 +91,7 @@ def discard(blobs: BlobStore, name: str) -> None:
 
 
 def files_of(name: str) -> list[str]:
-    """Return the names of an archive's files. Schema 3 left the suffixes out of a name."""
+    """Return the names of an archive's files: one, or two for an archive that schema 3 wrote."""
     if name.endswith(ENDING):
         return [name]
     stem = name.removesuffix(OLD_ENDING)

@@ -1,8 +1,8 @@
 """`S3Storage`: archives as objects of S3 or a compatible service (extra `s3`).
 
 With a KMS key each object is encrypted here, before it is sent, with its own data key. KMS makes
-the data key, and only its encrypted form is stored with the text. Someone who can read the bucket
-but may not use the KMS key learns nothing.
+the data key. Only its encrypted form is stored with the object. So reading the bucket is not
+enough: a reader must also be allowed to use the KMS key.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NUMBER = regex(r"transcript-pre-compact-([0-9]+)\.jsonl\Z")
 
 
 class S3Storage:
-    """Keeps archives at `s3://BUCKET/PREFIX/SESSION_ID/`, under the names of `FileStorage`. Each
-    event is an object in `events/`.
+    """Keeps archives at `s3://BUCKET/PREFIX/SESSION_ID/`, under the names that `FileStorage` uses.
+    Each event is an object of its own in `events/`.
 
-    No transcript is ever replaced, even with several writing machines. `clients` are keyword
-    arguments of boto3's clients, such as `endpoint_url` and `region_name`. Credentials come from
-    boto3's usual places. Content is stored as given: remove secrets before. A `save_` method raises
-    `StoreFailed` where it cannot store.
+    A transcript is never replaced, even if several machines write. `clients` are keyword arguments
+    for boto3's clients, such as `endpoint_url` and `region_name`. Credentials come from boto3's
+    usual places. Content is stored as given: remove secrets before calling. The `save_` methods
+    raise `StoreFailed` if they cannot store.
 
     Raises:
         ImportError: boto3 is not installed.
@@ -70,11 +70,11 @@ class S3Storage:
         return self._kept(key, files.event_line(event))
 
     def forget(self, session_id: str) -> int:
-        """Delete all objects of a session. Return how many they were. A versioned bucket keeps
+        """Delete all objects of a session, and return how many there were. A versioned bucket keeps
         old versions until its own rules remove them.
 
         Raises:
-            StoreFailed: something could not be deleted.
+            StoreFailed: an object could not be deleted.
         """
         removed = 0
         for key in self._bucket.names(self._key(session_id, "")):

@@ -1,4 +1,4 @@
-"""Opens archive places by address: a folder, or `s3://BUCKET/PREFIX`."""
+"""Opens the places where archives are kept: a folder, or `s3://BUCKET/PREFIX`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def bucket_of(address: str) -> tuple[str, str]:
 
 
 class ArchivePlaces:
-    """Opens places. Folders are relative to `base`. Files are sealed with the passphrase if there
-    is one; in S3 with a KMS key instead if one is given. Safe for use by many threads.
+    """Opens places by address. Folders are relative to `base`. Files are encrypted with the
+    passphrase if there is one, in S3 with the KMS key if one is given. Safe for use by many
+    threads.
     """
 
     def __init__(self, base: Path, passphrase: Passphrase | None = None) -> None:
@@ -55,8 +56,8 @@ class ArchivePlaces:
 
 
 class FolderBlobs:
-    """A `BlobStore` in a folder: files of mode 0600, in folders of 0700, synced before they get
-    their names. The first `put` makes the folder. Errors are those of `BlobStore`.
+    """A `BlobStore` in a folder. Files have mode 0600 and folders 0700. A file is synced before it
+    gets its name. The first `put` creates the folder. Errors are those of `BlobStore`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -87,7 +88,7 @@ class FolderBlobs:
             raise _cannot(path, "be read", error) from error
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it exists, and what killed processes left when they wrote it."""
+        """Remove a file, if it exists, and the partial copies that killed writers left."""
         path = self._path(name)
         try:
             path.unlink(missing_ok=True)

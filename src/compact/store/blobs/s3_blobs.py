@@ -9,18 +9,18 @@ from typing import Any
 from compact.errors import StoreFailed
 
 PART_BYTES = 8 * 1024 * 1024
-"""Size of a part in bytes. Larger objects are sent in several parts. S3 demands at least 5 MiB,
-except for the last part."""
+"""Size of an upload part in bytes. Larger objects are sent in parts. S3 demands at least 5 MiB for
+each part but the last."""
 SECONDS = {"connect_timeout": 10, "read_timeout": 60}
-"""Time limits of a request. The caller may hold a database lock."""
+"""Time limits of a request, in seconds. Short, because the caller may hold a database lock."""
 ATTEMPTS = 3
-"""How often boto3 sends a request to a busy or silent server."""
+"""How many times boto3 tries a request when the server is busy or does not answer."""
 INSTALL = (
     "archives in S3 need boto3: pip install boto3 cryptography, or, in a clone of compact, "
     "pip install '.[s3]'"
 )
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
-"""S3's codes for an object that exists already, or is being written."""
+"""S3's error codes for an object that exists already or is being written."""
 _MISSING = ("NoSuchKey", "404")
 _ADVICE: Mapping[str, str] = {
     "NoSuchBucket": "Make the bucket, or give the name of another one",
@@ -31,16 +31,16 @@ _ADVICE: Mapping[str, str] = {
     "NoCredentialsError": "Give boto3 credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE, a role)",
     "NoRegionError": "Name the bucket's region (AWS_DEFAULT_REGION)",
 }
-"""S3's code or the name of boto3's exception → advice for the user."""
+"""S3's error code, or the name of boto3's exception → advice for the user."""
 _OTHERWISE = "Check the network and the service, then try again; nothing was removed"
 
 
 def client(service: str, **settings: object) -> Any:  # noqa: ANN401 - boto3 has no types
-    """Return a client of boto3, which finds credentials, region and endpoint in its usual places.
-    `settings` are its keyword arguments.
+    """Return a boto3 client. `settings` are keyword arguments for it. Without them boto3 finds
+    credentials, region and endpoint in its usual places.
 
     Raises:
-        StoreFailed: boto3 is not installed, or lacks a setting such as a region.
+        StoreFailed: boto3 is not installed, or a setting such as the region is missing.
     """
     with translating(service):
         import boto3
@@ -66,13 +66,13 @@ def translating(address: str) -> Iterator[None]:
 
 
 def _code(error: Exception) -> str:
-    """Return S3's error code; empty for other errors."""
+    """Return S3's error code; an empty string for other errors."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
 class S3Blobs:
-    """A `BlobStore` below `s3://BUCKET/PREFIX`. boto3 is loaded at the first request. `clients` are
-    keyword arguments of its clients, such as `endpoint_url`. Errors are those of `BlobStore`.
+    """A `BlobStore` below `s3://BUCKET/PREFIX`. boto3 is imported at the first request. `clients`
+    are keyword arguments for its clients, such as `endpoint_url`. Errors are those of `BlobStore`.
     """
 
     def __init__(self, bucket: str, prefix: str = "", **clients: object) -> None:
@@ -115,7 +115,7 @@ class S3Blobs:
             s3.delete_object(Bucket=self.bucket, Key=self.key(name))
 
     def names(self, begins: str) -> Iterator[str]:
-        """Yield names of existing objects with this prefix."""
+        """Yield the names of existing objects that begin with this prefix."""
         with self._asked(begins) as s3:
             pages = s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=self.key(begins)

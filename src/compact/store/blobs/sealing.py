@@ -1,8 +1,9 @@
-"""Encryption of files: AES-256-GCM (NIST SP 800-38D), with a data key for each file.
+"""Encryption of files: AES-256-GCM (NIST SP 800-38D), with its own data key for each file.
 
-A sealed file begins with a marker line and a line of JSON; the encrypted text follows. The JSON
-holds the data key in encrypted form only: by KMS, or by a key that scrypt (RFC 7914) derives from a
-passphrase. The file's name is authenticated, so that no file can replace another one.
+A sealed file is an encrypted one. It begins with a marker line and a line of JSON; the encrypted
+text follows. The JSON holds the data key, encrypted by KMS or by a key that scrypt (RFC 7914)
+derives from a passphrase. The file's name is authenticated too. So a renamed file fails to decrypt,
+and no file can replace another one.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from compact.messages.memory_protocols import BlobStore
 from compact.store.blobs.s3_blobs import client, translating
 
 MAGIC = b"compact-sealed-1\n"
-"""First line of a sealed (encrypted) file. Another format gets another number."""
+"""First line of a sealed (encrypted) file. A change of the format changes the number."""
 VARIABLE = "COMPACT_ENCRYPTION_KEY"
 """Environment variable that holds the passphrase."""
 SHORTEST = 12
-"""Fewest characters of a passphrase. Shorter ones can be guessed despite scrypt."""
+"""The shortest passphrase, in characters. Shorter ones can be guessed, even with scrypt."""
 SCRYPT = {"n": 2**17, "r": 8, "p": 1}
-"""Cost of each guess at a passphrase: 128 MiB and some tenths of a second. Other numbers need
-another `MAGIC`."""
+"""scrypt's parameters. One guess at a passphrase costs 128 MiB of memory and some tenths of a
+second. New parameters need a new `MAGIC`."""
 INSTALL = (
     "encryption needs cryptography: pip install cryptography, or, in a clone of compact, "
     "pip install '.[encryption]'"
 )
 _NONCE, _LONGEST = 12, 2**31 - 64
-"""Bytes of AES-GCM's nonce, and of the longest text encrypted at once."""
+"""Size of AES-GCM's nonce, and the longest text encrypted in one call, in bytes."""
 _MISSING = {
     "kms": "give the KMS key",
     "scrypt": f"give its passphrase: key=, or {VARIABLE} in the environment",
 }
-"""What encrypted the data key → what the reader has to give."""
+"""How the data key was encrypted → what the user has to give to read the file."""
 
 
 class DataKeys(Protocol):
@@ -47,7 +48,7 @@ class DataKeys(Protocol):
     kind: str
 
     def new(self, name: str) -> tuple[bytes, Mapping[str, str]]:
-        """Make a key for a file. Return the key, and its encrypted form to store with the text.
+        """Make a key for a file. Return it, and its encrypted form to store with the text.
 
         Raises:
             StoreFailed: no key can be made.
@@ -55,18 +56,18 @@ class DataKeys(Protocol):
         ...
 
     def stored(self, name: str, head: Mapping[str, Any]) -> bytes:
-        """Return the key that has this stored form.
+        """Return a file's key, decrypted from its stored form.
 
         Raises:
-            StoreFailed: it cannot be decrypted, or not by this passphrase.
+            StoreFailed: it cannot be decrypted, or not with this passphrase.
         """
         ...
 
 
 class SealedBlobs:
-    """A `BlobStore` that seals what it puts into another one, if it has a key. Unsealed files are
-    read as they are. Sealed ones need the sealing key or one of `opens`. Errors are those of
-    `BlobStore`.
+    """A `BlobStore` that encrypts files and keeps them in another `BlobStore`. `seals` encrypts;
+    without it files are stored unencrypted. `seals` and `opens` decrypt. Unencrypted files are read
+    as they are. Errors are those of `BlobStore`.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class SealedBlobs:
         self._keys = {each.kind: each for each in (*opens, *filter(None, [seals]))}
 
     def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
-        """Store data, sealed."""
+        """Store data, encrypted if there is a key."""
         if self._seals is not None:
             data = self._sealed(self._seals, name, data)
         self._blobs.put(name, data, replaces=replaces)
@@ -87,7 +88,7 @@ class SealedBlobs:
         return self._opened(name, data) if data.startswith(MAGIC) else data
 
     def delete(self, name: str) -> None:
-        """Remove a file; this needs no key."""
+        """Remove a file. This needs no key."""
         self._blobs.delete(name)
 
     def address(self, name: str) -> str:
@@ -129,7 +130,7 @@ class Passphrase:
 
     def __init__(self, text: str, *, is_given: bool = True) -> None:
         self.is_given = is_given
-        """Whether the program, not the environment, gave the passphrase."""
+        """Whether the caller gave the passphrase. Otherwise it came from the environment."""
         if len(text) < SHORTEST:
             reason = f"should have {SHORTEST} characters at least: openssl rand -hex 32 makes one"
             raise InvalidArgument("key", reason)
@@ -142,7 +143,7 @@ class Passphrase:
 
     @classmethod
     def in_force(cls, given: str | None) -> Passphrase | None:
-        """Return the given passphrase, else the environment's, if any."""
+        """Return the given passphrase, else the one in the environment, else None."""
         if given is not None:
             return cls(given)
         text = os.environ.get(VARIABLE)
@@ -186,9 +187,9 @@ class Passphrase:
 
 
 class KmsKeys:
-    """Data keys from KMS, for objects of a bucket. Without a key id it only reads: KMS knows which
-    key encrypted them. `clients` are keyword arguments of boto3's client. Errors are those of
-    `DataKeys`.
+    """Data keys from KMS, for the objects of a bucket. Without a key id it can only decrypt: KMS
+    knows which key encrypted an object. `clients` are keyword arguments for boto3's client. Errors
+    are those of `DataKeys`.
     """
 
     kind = "kms"
@@ -224,7 +225,7 @@ class KmsKeys:
 
 
 class _Altered(ValueError):
-    """The text was not encrypted with this key under this name."""
+    """The text was not encrypted with this key, or under another name."""
 
 
 def _decrypted(key: bytes, nonce: bytes, sealed: bytes, name: str) -> bytes:

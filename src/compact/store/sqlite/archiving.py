@@ -1,8 +1,9 @@
-"""Move the texts of sessions into their files, in the archive or packed in the database, and back.
+"""Moves the message texts of sessions into one file per session, and back. A file is in the
+archive, or compressed in the database.
 
-A file is written and read back before a transaction removes the texts. That transaction compares
-the messages with the file's content, and the file with its checksum again. So a crash at any
-instant leaves each text in the database, or in a whole file.
+The file is written and read back first. Then one transaction compares it with the messages, checks
+its checksum again, and removes the texts. So after a crash each text is in the database, or in a
+complete file.
 """
 
 from __future__ import annotations
@@ -56,19 +57,19 @@ from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveRep
 from compact.text.terms import pieces_of
 
 ATTEMPTS = 3
-"""How often to pack a session that changes meanwhile, or whose file another process removes as
-abandoned. Also how often to try a backup while sessions leave the archive."""
+"""How often to try to pack a session that changes meanwhile, or whose file another process removed
+as abandoned. Also how often to try a backup while sessions leave the archive."""
 
 
 class WritingTo(NamedTuple):
-    """Says where originals are written, and when."""
+    """Where and when originals are written."""
 
     folder: str
-    """The folder's name as stored in the database. Empty to pack them into the database."""
+    """The folder's name, as the database stores it. An empty name means: pack into the database."""
     blobs: BlobStore | None
     now: datetime
     times: Times | None = None
-    """Which messages lose their texts. None: all do."""
+    """Decides which messages lose their texts. None means all messages."""
 
 
 def archive_sessions(
@@ -79,11 +80,11 @@ def archive_sessions(
     now: datetime,
     kms_key: str | None = None,
 ) -> ArchiveReport:
-    """Move the texts of sessions into files in a folder, or below `s3://BUCKET/PREFIX`, there
-    sealed by a KMS key if given.
+    """Move the texts of sessions into files in a folder, or below `s3://BUCKET/PREFIX`. Files in S3
+    are encrypted with a KMS key, if one is given.
 
     Reading an archived session reads its file. Its words and vectors stay in the index. Freed space
-    returns to the file system. A session that fails keeps its texts, and the report says why.
+    returns to the file system. A session that fails keeps its texts; the report says why.
 
     Raises:
         StoreFailed: the store is unusable, or the folder's name cannot be stored.
@@ -105,15 +106,15 @@ def archive_sessions(
 def pack_sessions(
     pool: Pool, wanted: Iterable[str], *, now: datetime, times: Times | None = None
 ) -> dict[str, str]:
-    """Move the texts of sessions into compressed files in the database. Archived sessions stay
-    where they are. With `times`, only old messages lose their texts, and only where they are the
-    larger part of a session. Return why a session was not packed, by session.
+    """Move the texts of sessions into compressed files in the database. Archived sessions are left
+    alone. With `times`, only old messages lose their texts, and only if they are the larger part of
+    the session's text. Return session id → why it was not packed.
     """
     return _moved(pool, wanted, WritingTo("", None, now, times))[1]
 
 
 def _moved(pool: Pool, wanted: Iterable[str], to: WritingTo) -> tuple[list[str], dict[str, str]]:
-    """Move sessions. Return their names, and why a session was not moved."""
+    """Move sessions. Return all the wanted names, and session id → why it was not moved."""
     names, failed, freed = list[str](), dict[str, str](), 0
     for session_id in wanted:
         names.append(session_id)
@@ -129,11 +130,11 @@ def _moved(pool: Pool, wanted: Iterable[str], to: WritingTo) -> tuple[list[str],
 
 
 def folder_name(pool: Pool, at: str | Path) -> str:
-    """Return a folder as stored: relative to the database's folder where it is inside that. An S3
-    address stays as it is.
+    """Return a folder's name as the database stores it: relative to the database's folder if it is
+    inside, else absolute. An S3 address stays as it is.
 
     Raises:
-        StoreFailed: the name is not Unicode, or has a line break.
+        StoreFailed: the name is not Unicode, or contains a line break.
     """
     whole = str(at).rstrip("/") if str(at).startswith(S3) else named_path(at).absolute()
     if not is_storable(str(whole)) or "\n" in str(whole):
@@ -150,7 +151,7 @@ def _bytes(pool: Pool) -> int:
 
 
 def _move(pool: Pool, session_id: str, to: WritingTo) -> int:
-    """Move a session. Return how many bytes that freed in the database."""
+    """Move a session's texts. Return how many bytes this freed in the database."""
     reason = ""
     for _ in range(ATTEMPTS):
         try:
@@ -172,7 +173,7 @@ def _attempt(pool: Pool, session_id: str, to: WritingTo) -> int:
             raise StoreDamaged(f"{damage[0]}; run `compactctl doctor --repair` first")
         data = packed(whole_session(db, session_id))
         names = [name for _, name in originals.branches(db, key)]
-    for name in names:  # so that they are found also while the archive is out of reach
+    for name in names:  # so that search finds them even while the archive is out of reach
         search.catch_up_branch(pool, name)
     name = "" if to.blobs is None else folder.name_for(session_id, session.updated_at, data)
     place = Place(key, to.folder, name, folder.sum_of(data))
@@ -195,7 +196,7 @@ def _attempt(pool: Pool, session_id: str, to: WritingTo) -> int:
 
 
 def _is_there(db: apsw.Connection, session: int, to: WritingTo) -> bool:
-    """Return whether all texts of a session are where they should go, or in the archive."""
+    """Return whether nothing has to move: the texts are archived, at their target, or too new."""
     place = originals.of_key(db, session)
     if to.times is not None:
         return not originals.is_mostly_old(db, session, to.times)
@@ -206,19 +207,19 @@ def _is_there(db: apsw.Connection, session: int, to: WritingTo) -> bool:
 
 def _write(pool: Pool, blobs: BlobStore, place: Place, data: bytes) -> None:
     folder.check_free(blobs, place.name)
-    with pool.write() as db:  # the file is garbage until the session refers to it
+    with pool.write() as db:  # until the session refers to the file, it counts as garbage
         originals.order_discard(db, place)
     try:
         folder.keep(blobs, place.name, data)
     except CompactError:
-        with pool.write() as db:  # another process may have done the first order
+        with pool.write() as db:  # another process may have carried out the first order
             originals.order_discard(db, place)
         raise
 
 
 def _changed(pool: Pool, db: apsw.Connection, place: Place, rows: OwnRows) -> str | None:
-    """Return how a session or its file differs from when it was packed; None where they do not,
-    empty where there is nothing to do.
+    """Return how a session or its file has changed since it was packed; None if neither has. An
+    empty string means that another process has archived it.
     """
     now = originals.of_key(db, place.session)
     if now is not None and now.folder and not originals.has_texts(db, place.session):
@@ -230,7 +231,7 @@ def _changed(pool: Pool, db: apsw.Connection, place: Place, rows: OwnRows) -> st
 
 
 def whole_session(db: apsw.Connection, session_id: str) -> WholeSession:
-    """Return everything that the store keeps of a session, as one transaction sees it."""
+    """Read everything that the store keeps of a session, in the caller's transaction."""
     functions: dict[str, Callable[..., Any]] = {
         "session": session_rows.session,
         "moves": projections.moves,
@@ -250,19 +251,19 @@ def whole_session(db: apsw.Connection, session_id: str) -> WholeSession:
 
 
 def restore_session(pool: Pool, session_id: str) -> None:
-    """Restore the texts of a session whose originals were moved; does nothing where they were not.
+    """Move the texts of a session back into the database. Does nothing if they were not moved.
 
     Raises:
         NotFound: no such session.
-        StoreDamaged: the archive is missing or altered; it stays as it is.
+        StoreDamaged: the archive is missing or was changed. It is left as it is.
     """
     with pool.read() as db:
         old = originals.of_session(db, session_id)
     if old is not None and not old.is_taken_in:
-        with suppress(Exception):  # reading it says why
+        with suppress(Exception):  # reading the file below reports the reason
             _take_in(pool, old)
     while True:
-        with pool.read() as db:  # so that no writer waits for a network
+        with pool.read() as db:  # read before locking, so that no writer waits for a network
             key = records.key_of(db, session_id)
             place = originals.of_key(db, key)
             if place is None:
@@ -281,10 +282,10 @@ def restore_session(pool: Pool, session_id: str) -> None:
 
 
 def discard_due(pool: Pool) -> None:
-    """Remove the files of archives that no session needs, once that is durable.
+    """Remove archive files that no session needs any more, once that change is on the disk.
 
     Raises:
-        StoreFailed: durability cannot be determined, or a file cannot be removed.
+        StoreFailed: it is unknown what is on the disk, or a file cannot be removed.
     """
     with pool.read() as db:
         if not originals.has_discards(db):
@@ -301,9 +302,9 @@ def discard_due(pool: Pool) -> None:
 
 
 def take_in_old(pool: Pool) -> None:
-    """Give messages in archives of schema 3 their rows and words. The files stay as they are. One
-    that cannot be read now is taken in at a later opening. No file stops the opening, whatever it
-    holds: the check of archives reports it.
+    """Add rows and index entries for messages in archives of schema 3. The files are not changed. A
+    file that cannot be read is skipped, and tried again at a later opening. A damaged file does not
+    stop the opening; `archive_faults` reports it.
     """
     if pool.read_only:
         return
@@ -325,7 +326,7 @@ def _take_in(pool: Pool, old: Place) -> None:
         db.execute(sql, (text(place.name), place.session))
         own = originals.branches(db, place.session)
         for key, name in own:
-            if name not in rows:  # it was made while the archive was away
+            if name not in rows:  # the branch was made while the archive was out of reach
                 continue
             end = branch_lineage.tail(db, name)
             fill(db, key, rows[name])
@@ -338,9 +339,7 @@ def _take_in(pool: Pool, old: Place) -> None:
 
 
 def fill(db: apsw.Connection, branch: int, rows: tuple[int, Sequence[Mapping[str, Any]]]) -> None:
-    """Insert the rows of a branch's messages that a file holds, without texts. A row that has a
-    text stays.
-    """
+    """Insert rows without texts for a branch's messages in a file. Rows with a text are kept."""
     begun = first(db, "SELECT fork_tokens, fork_hash FROM branches WHERE key = ?", (branch,))
     assert begun is not None, "it has a row"
     fork, cells = rows
@@ -358,8 +357,8 @@ def fill(db: apsw.Connection, branch: int, rows: tuple[int, Sequence[Mapping[str
 
 
 def moved_sessions(pool: Pool, *, scope: str | None = None) -> dict[str, bool]:
-    """Return the sessions of a scope, or of all, that have no text left outside of their files; and
-    whether the file is in the archive, not in the database.
+    """Return sessions that have all their texts in their file. The value is True if the file is in
+    the archive, and False if it is in the database. `scope` None means all scopes.
     """
     with pool.read() as db:
         return {
@@ -377,8 +376,8 @@ def _is_in_scope(db: apsw.Connection, session_id: str, scope: str | None) -> boo
 def archived_sessions(
     pool: Pool, *, scope: str | None = None, names: Collection[str] | None = None
 ) -> list[ArchivedConversation]:
-    """Return archived sessions of a scope, or of all, in the order of archiving; with `names` only
-    those.
+    """Return the archived sessions of a scope (None: of all), in the order of archiving. `names`
+    limits the result to these sessions.
     """
     with pool.read() as db:
         rows = [
@@ -394,7 +393,8 @@ def archived_sessions(
             scope=session.scope,
             title=session.title,
             tags=tuple(map(str, session.metadata.get("tags") or ())),
-            # An imported session is older than its row: then only its end is known here.
+            # An imported session may have ended before its row was made. Then its beginning is
+            # unknown here, and its end is used.
             begun=min(session.created_at, session.updated_at, key=instant),
             ended=session.updated_at,
             archived_at=each.at,
@@ -409,8 +409,8 @@ def archived_sessions(
 
 
 def archived_named(pool: Pool, words: Sequence[str], *, scope: str | None = None) -> list[str]:
-    """Return the archived sessions of a scope, or of all, whose title or tags have one of these
-    words, or one that begins so.
+    """Return the archived sessions whose title or tags have a word that begins with one of `words`.
+    `scope` None means all scopes.
     """
     sql = """
         SELECT s.id, s.title, json_extract(s.metadata, '$.tags')
@@ -430,8 +430,8 @@ def archive_faults(
     scope: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[ArchiveFault]:
-    """Return defects of the files of a scope's archived sessions, or of all. `progress` gets the
-    archives done and the total.
+    """Return the defects of archived sessions' files. `scope` None means all scopes. `progress`
+    gets the number of archives checked and their total.
     """
     with pool.read() as db:
         every = [

@@ -1,7 +1,7 @@
-"""Backup of the database and its archives while they are in use, and restoring one.
+"""Copies the database and its archives while they are in use, and restores such a backup.
 
-The database is copied first, in one reading transaction; writers continue. Then the archives that
-the copy names are copied. If a session was restored meanwhile, its archive files are gone, and the
+The database is copied first, in one read transaction, while writers continue. Then the archives
+that the copy names are copied. If a session left the archive meanwhile, its files are gone, and the
 database is copied again.
 """
 
@@ -31,7 +31,7 @@ from compact.store.sqlite.rows import BITS, query, text
 BESIDE = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
 BUSY = 10_000
-"""How many milliseconds to wait for a writer."""
+"""How long to wait for a writer, in milliseconds."""
 PAGES = 4_096
 """How many database pages to copy between two calls of `progress`."""
 Progress = Callable[[int, int], None]
@@ -41,13 +41,13 @@ Progress = Callable[[int, int], None]
 def copy_into(
     pool: Pool, file: Path, archive: Path, progress: Progress | None = None
 ) -> BackupCounts:
-    """Copy the database to a new file and its archives into a new folder beside it: both whole, or
-    neither.
+    """Copy the database to a new file, and its archives into a new folder beside it. Both are
+    complete, or neither exists.
 
     Raises:
-        StoreFailed: a target exists; something cannot be read or written; or archives keep leaving
-            meanwhile.
-        StoreDamaged: an archive is missing or altered.
+        StoreFailed: a target exists; something cannot be read or written; or sessions keep leaving
+            the archive.
+        StoreDamaged: an archive is missing or was changed.
     """
     for taken in (file, *(Path(f"{file}{x}") for x in BESIDE), archive):
         if os.path.lexists(taken):
@@ -73,11 +73,11 @@ def copy_into(
 
 
 class _LeftTheArchive(Exception):
-    """Raised if a session was restored while it was being copied."""
+    """A session left the archive while it was being copied."""
 
 
 def _copy_database(pool: Pool, file: Path, progress: Progress | None) -> None:
-    # In one transaction, SQLite does not restart the copy when somebody writes.
+    # In one transaction, SQLite does not restart the copy when another connection writes.
     with pool.alone() if pool.in_memory else pool.read() as db:
         if not pool.in_memory:
             query(db, "SELECT 1 FROM sessions LIMIT 1")
@@ -129,8 +129,8 @@ def _archived(db: apsw.Connection) -> list[originals.Moved]:
 
 
 def _why(pool: Pool, place: Place) -> Exception:
-    """Return the error for a session whose files differ from the copy's record: it left the
-    archive, or the files are damaged.
+    """Return the error for an archive that could not be copied. Either its session has left the
+    archive, or the file is damaged.
     """
     if faults := checking.of_archive(pool, place):
         return StoreDamaged(
@@ -141,8 +141,8 @@ def _why(pool: Pool, place: Place) -> Exception:
 
 
 def point_to(copy: apsw.Connection, folder: str) -> None:
-    """Make a copy use the archives in a folder beside it, and delete its original's orders to
-    remove files.
+    """Make a copy of the database use the archives in a folder beside it. Delete the orders to
+    remove files, which belong to the original.
     """
     with copy:
         copy.execute("UPDATE archived SET folder = ? WHERE folder <> ''", (text(folder),))
@@ -163,8 +163,8 @@ def _counts(db: apsw.Connection) -> BackupCounts:
 
 
 def put_to_work(file: Path, folder: str) -> BackupCounts:
-    """Make a restored database use the archives in a folder beside it, and check it. Returns its
-    counts.
+    """Make a restored database use the archives in a folder beside it, and check it. Return what it
+    holds.
 
     Raises:
         StoreDamaged: the database is damaged.
@@ -185,10 +185,10 @@ def put_to_work(file: Path, folder: str) -> BackupCounts:
 
 
 def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> None:
-    """Replace the store's content by a restored database's, in one transaction.
+    """Replace the store's content with that of a restored database, in one transaction.
 
-    `check` is called when nobody else can write any more. It gets sentences about losses other than
-    of sessions, and raises an error to refuse.
+    `check` is called once all other writers are locked out. It gets sentences about data other than
+    sessions that would be lost. It raises an error to refuse.
 
     Raises:
         StoreFailed: the store cannot be written; it keeps its content.
@@ -212,7 +212,7 @@ def put_back(pool: Pool, file: Path, check: Callable[[Sequence[str]], None]) -> 
 
 
 def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
-    """Yield differences to a restored database that no session's state shows."""
+    """Yield which data, other than sessions, differ from a restored database's."""
     own = f"SELECT count(*), max(key) FROM vectors WHERE message < 1 << {BITS}"
     scores = "SELECT key, importance_score FROM messages"
     with pool.read() as db:
@@ -224,8 +224,8 @@ def _lost_beside(pool: Pool, copy: apsw.Connection) -> Iterator[str]:
 
 
 def _keep_archives(pool: Pool, copy: apsw.Connection, beside: Path) -> None:
-    """Make a restored database use the store's archive places. Files of archives that only the
-    store has are removed afterwards.
+    """Make a restored database use the store's own archive folders. Order the removal of archives
+    that the restored database does not name.
     """
     with pool.read() as db:
         here = {each.place.name: each.place for each in _archived(db)}
@@ -241,7 +241,7 @@ def _keep_archives(pool: Pool, copy: apsw.Connection, beside: Path) -> None:
                 into.put(each, made.get(each), replaces=True)
         for name in here.keys() - wanted.keys():
             originals.order_discard(copy, here[name])
-        # Open searches hold vectors by key, so no key may be used twice.
+        # Open searches hold vectors by key, so a key must not be used twice.
         copy.execute("UPDATE generations SET removed = removed + 1")
         if newest:
             copy.execute("DELETE FROM sqlite_sequence WHERE name = 'vectors'")

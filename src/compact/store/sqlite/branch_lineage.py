@@ -1,4 +1,4 @@
-"""Branches, and which parts of their ancestors they consist of."""
+"""Branches, and the parts of their ancestors that belong to them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _END = f"""
     ORDER BY key DESC LIMIT 1
 """
 BRANCH = "b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, m.key, m.total_tokens"
-"""The columns of `branch_of`."""
+"""The columns that `branch_of` reads."""
 BRANCHES = f"""
     FROM branches b JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent
     LEFT JOIN messages m ON m.key = ({_END})
 """
-"""The tables of `BRANCH`; `m` is the branch's last message. A WHERE goes after it."""
+"""The tables for `BRANCH`. `m` is the branch's last message. Append a WHERE."""
 _TAIL = f"""
     SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, m.key, m.total_tokens, m.chain_hash
     {BRANCHES} WHERE b.id = ?
@@ -60,7 +60,7 @@ class Tail(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A range of keys: the part of a lineage that one branch contributes."""
+    """A range of message keys: the part of a lineage that comes from one branch."""
 
     branch: int
     low: int
@@ -68,7 +68,7 @@ class Stretch(NamedTuple):
     high: int
     """The position after the last possible message."""
     is_open: bool
-    """Whether the stretch may end earlier, since it is the branch's own part, not an ancestor's."""
+    """Whether this is the branch's own part and may end before `high`. An ancestor's is whole."""
 
     @property
     def first(self) -> int:
@@ -102,7 +102,7 @@ def tail(db: apsw.Connection, branch_id: str) -> Tail:
 
 
 def branch_of(row: Row) -> Branch:
-    """Return the branch of a row of `BRANCH`."""
+    """Make a branch from a row of `BRANCH`."""
     branch_id, session_id, parent, fork, fork_tokens, created_at, last, tokens = row
     return Branch(
         id=text_of(branch_id),
@@ -133,7 +133,7 @@ def branches(db: apsw.Connection, session_id: str) -> list[Branch]:
 def lineage(
     db: apsw.Connection, branch_id: str, *, low: int = 0, high: int = LAST
 ) -> list[Stretch]:
-    """Return the stretches of a branch between two positions, oldest first."""
+    """Return the stretches between two positions that make up a branch, oldest first."""
     rows = query(db, _LINEAGE, (high, text(branch_id)))
     if not rows:
         raise no_branch(branch_id)
@@ -145,7 +145,7 @@ def lineage(
 
 
 def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
-    """Return the end of a branch's first `length` messages; the branch's end if it has fewer."""
+    """Return the end of a branch's first `length` messages, or the branch's end if it has fewer."""
     end = tail(db, branch_id)
     if length >= end.position:
         return end

@@ -1,4 +1,4 @@
-"""Session logs (changes other than messages) and notes. Also converts the first schema's notes."""
+"""Session logs (changes other than messages) and notes. Also converts notes of the first schema."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def record(
     *,
     instead_of: Collection[int] = (),
 ) -> None:
-    """Append changes to a session's log, all or none, each with the next number. Delete the entries
-    `instead_of`, which they replace.
+    """Append changes to a session's log, all or none, numbered in order. Delete the entries that
+    they replace; `instead_of` are those entries' numbers.
     """
     record_rows(db, records.key_of(db, session_id), changes, instead_of)
 
@@ -28,7 +28,7 @@ def record(
 def record_rows(
     db: apsw.Connection, session: int, changes: Sequence[Change], instead_of: Collection[int] = ()
 ) -> None:
-    """Like `record`, by the session's key."""
+    """Like `record`, with the session's key instead of its id."""
     for change in changes:
         _insert(db, session, change)
     for number in instead_of:
@@ -60,12 +60,12 @@ def _change_of(row: Row) -> Change:
 
 
 def note(db: apsw.Connection, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
-    """Store a note, replacing the one of that name; None deletes it."""
+    """Store a note; it replaces an earlier note of that name. None deletes it."""
     note_row(db, records.key_of(db, session_id), name, value)
 
 
 def note_row(db: apsw.Connection, session: int, name: str, value: Mapping[str, Any] | None) -> None:
-    """Like `note`, by the session's key."""
+    """Like `note`, with the session's key instead of its id."""
     if value is None:
         db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
         return
@@ -109,7 +109,7 @@ def _was_change(name: str) -> bool:
 
 
 def _in_order(name: str) -> tuple[bool, str]:
-    """Return a sort key that puts progress after the goals it continues."""
+    """Return a sort key that puts the progress of goals after the goals themselves."""
     return name.endswith(_TRACKED), name.removesuffix(_TRACKED)
 
 

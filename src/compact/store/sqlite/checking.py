@@ -1,4 +1,4 @@
-"""Integrity checks: SQLite's own, and compact's for hashes, positions and sums."""
+"""Integrity checks: SQLite's own, and compact's checks of hashes, positions and running totals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from compact.store.sqlite.rows import (
 PAGE = 500
 """How many messages to read at once."""
 LINKED = f"{MESSAGE}, total_tokens, chain_hash"
-"""The columns of a message, including those that show its place in the branch."""
+"""A message's columns, with those that link it to the message before it."""
 NO_BRANCH = "branch NOT IN (SELECT key FROM branches)"
 """SQL that matches rows whose branch is missing."""
 _NO_CHECKPOINT = """
@@ -46,14 +46,14 @@ REFERENCES: tuple[tuple[str, str, str, str], ...] = (
     ("moves", _NO_PROJECTION, "projection", "projection {} is missing"),
     ("moves", NO_BRANCH, "number", "move {}: its branch is missing"),
 )
-"""Table, condition for rows that refer to something missing, column to name, sentence."""
+"""Table, condition for rows that refer to something missing, column that names a row, message."""
 
 
 def integrity_check(pool: Pool) -> list[str]:
-    """Return defects of the file, as sentences; empty where there are none.
+    """Return the file's defects, as sentences. An empty list means that there are none.
 
-    SQLite checks its pages and indexes. Each message's hash, position and running total are
-    checked along its branch.
+    SQLite checks its pages and indexes. compact checks each message's hash, position and running
+    total along its branch.
     """
     checks: tuple[Callable[[apsw.Connection], Iterator[str]], ...] = (
         _of_pages,
@@ -74,7 +74,7 @@ def integrity_check(pool: Pool) -> list[str]:
 
 
 def _of_archives(pool: Pool) -> list[str]:
-    """Check that sessions whose texts were moved have their files."""
+    """Check that a session whose texts were moved has its file."""
     lines: list[str] = []
     try:
         with pool.read() as db:
@@ -90,7 +90,7 @@ def _of_archives(pool: Pool) -> list[str]:
 
 
 def of_archive(pool: Pool, place: Place) -> list[str]:
-    """Return defects of a session's file; none where its texts are not there any more."""
+    """Return the defects of a session's file; none if the session no longer uses the file."""
     with pool.read() as db:
         lines = pool.originals.faults(db, place)
     with pool.read() as db:
@@ -98,7 +98,7 @@ def of_archive(pool: Pool, place: Place) -> list[str]:
 
 
 def _of_pages(db: apsw.Connection) -> Iterator[str]:
-    # FTS5's check uses this connection's cache of the index. Only a search refreshes that.
+    # FTS5's check uses this connection's cache of the index, and only a search refreshes the cache.
     query(db, "SELECT rowid FROM words WHERE words MATCH 'any' LIMIT 1")
     for (line,) in query(db, "PRAGMA integrity_check"):
         if line != "ok":
@@ -123,7 +123,7 @@ def of_branch(db: apsw.Connection, branch: int) -> list[str]:
 
 def _of_branches(db: apsw.Connection, where: str = "true") -> Iterator[str]:
     for row in query(db, _BRANCHES.format(where)):
-        with suppress(OriginalsUnread):  # the check of archives says so
+        with suppress(OriginalsUnread):  # `_of_archives` reports it
             for line in _of_branch(db, row):
                 yield f"branch {text_of(row[1])!r}: {line}"
 
@@ -147,9 +147,7 @@ def _of_branch(db: apsw.Connection, row: Row) -> Iterator[str]:
 
 
 def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int, bytes] | None:
-    """Running total and chain hash at a branch's fork, from its ancestors; None where they are
-    lost.
-    """
+    """Return running total and chain hash at a branch's fork, from its ancestors, or None."""
     if fork == 0:
         return 0, chain.START
     try:
@@ -160,25 +158,25 @@ def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int
 
 
 class Linked(NamedTuple):
-    """Holds a branch's message, checked against the message before it."""
+    """A message of a branch, checked against the message before it."""
 
     position: int
     row: Row
-    """The row, with the columns that `LINKED` selects."""
+    """The row, with the columns of `LINKED`."""
     is_proven: bool
-    """Whether the previous message exists, so that this message's hash proves something."""
+    """Whether the previous message exists. Otherwise this message's hash cannot be checked."""
     is_altered: bool
-    """Whether the message differs from what was stored."""
+    """Whether the message differs from the one that was stored."""
 
 
 def linked_messages(
     db: apsw.Connection, branch: int, fork: int, before: set[bytes]
 ) -> Iterator[Linked]:
-    """Yield a branch's own messages. `before` is the possible chain hashes at its fork; empty where
+    """Yield a branch's own messages. `before` are the possible chain hashes at its fork; empty if
     they are lost.
 
-    Of an altered message, either its content or its hash may have changed. So the next message is
-    checked against both.
+    If a message was altered, it is unknown whether its content or its hash changed. So the next
+    message is checked against both.
     """
     position = fork
     for row in _messages_of(db, branch):
@@ -198,7 +196,7 @@ def _messages_of(db: apsw.Connection, branch: int) -> Iterator[Row]:
 
 
 def linked(last: bytes, row: Row) -> bytes | None:
-    """Return the chain hash after a row of `LINKED`; None where the row is unreadable."""
+    """Return the chain hash after a row of `LINKED`; None if the row is unreadable."""
     try:
         return chain.link(last, entry_of(row[:-2]).message)
     except (Unreadable, CompactError):

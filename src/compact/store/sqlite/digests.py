@@ -1,6 +1,4 @@
-"""Digests, one row for each session that ageing has reduced; and leases, which give a job to one
-process at a time.
-"""
+"""Digests: a row for each session that ageing shortened. Leases: which process does a job."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _NOTES = """
 
 
 def digest(db: apsw.Connection, session_id: str) -> CompressedConversation | None:
-    """Return the session's digest; None if it has none."""
+    """Return the session's digest, or None."""
     key = records.key_of(db, session_id)
     sql = f"SELECT {records.columns('digests')} FROM digests WHERE session = ?"
     row = first(db, sql, (key,))
@@ -31,7 +29,7 @@ def digest(db: apsw.Connection, session_id: str) -> CompressedConversation | Non
 
 
 def digest_notes(db: apsw.Connection, scope: str | None) -> dict[str, DigestNote]:
-    """Return facts about digests by session id, for one scope's sessions or for all."""
+    """Return session id → facts about its digest. `scope` None means all scopes."""
     rows = query(db, _NOTES, (None if scope is None else text(scope),))
     return {
         text_of(name): DigestNote._make((CompressionLevel(level), *rest, expanded_size(told)))
@@ -70,9 +68,9 @@ def keep_digest(
 def stored_texts(
     db: apsw.Connection, session_id: str, times: Times
 ) -> tuple[int, int | None, bool]:
-    """Return how many bytes the texts of the session's current branch have in this database, packed
-    ones included; the latest of the messages' times that makes sense; and whether packing what is
-    old is worth it.
+    """Return how many bytes the texts of the session's current branch take in this database (packed
+    texts included), the latest plausible time of a message, and whether it is worth packing the old
+    texts.
     """
     session = records.key_of(db, session_id)
     row = first(db, "SELECT branch FROM sessions WHERE key = ?", (session,))
@@ -90,7 +88,7 @@ def stored_texts(
 
 
 def hold_lease(db: apsw.Connection, lease: Lease, *, now: datetime, until: datetime) -> bool:
-    """Take or renew a lease. Return False if another has it beyond `now`. Expired leases go."""
+    """Take or renew a lease; False if another has it. Leases that expired by `now` are deleted."""
     db.execute("DELETE FROM leases WHERE until <= ?", (instant(now),))
     sql = """
         INSERT INTO leases (name, holder, until) VALUES (?1, ?2, ?3)
@@ -101,7 +99,7 @@ def hold_lease(db: apsw.Connection, lease: Lease, *, now: datetime, until: datet
 
 
 def release_lease(db: apsw.Connection, lease: Lease) -> None:
-    """Release a lease, unless another holder has taken it meanwhile."""
+    """Release a lease, unless another process has taken it meanwhile."""
     sql = "DELETE FROM leases WHERE name = ? AND holder = ?"
     db.execute(sql, (text(lease.name), lease.holder))
 

@@ -1,7 +1,7 @@
-"""Databases encrypted on disk, by the apsw build `apsw-sqlite3mc`.
+"""Encrypted databases, with the apsw build `apsw-sqlite3mc`.
 
-The first bytes show whether a file is encrypted, before SQLite touches it. A file opened with a
-wrong key, or without one, stays as it is.
+The file's first bytes show whether it is encrypted, before SQLite opens it. Opening a file with a
+wrong key, or without one, does not change it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ INSTALL = (
     "two cannot stand beside each other"
 )
 _FIXED = b"\x40\x20\x20"
-"""Bytes 21 to 23 of every SQLite database. sqlite3mc leaves them readable, with the page size
-before them."""
+"""Bytes 21 to 23 of every SQLite database. sqlite3mc leaves them unencrypted, and also the page
+size before them."""
 
 
 WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -34,22 +34,22 @@ def is_available() -> bool:
 
 
 def is_encrypted(file: Path) -> bool:
-    """Return whether a file looks like an encrypted database: its beginning is not plain, and its
-    pages reserve room for encryption.
+    """Return whether a file looks like an encrypted database: it has no plain header, and its pages
+    reserve space for encryption.
     """
     head = _head(file)
     return head[:16] != PLAIN and head[21:24] == _FIXED and head[20] > 0
 
 
 def key_for(file: Path, passphrase: Passphrase | None) -> bytes | None:
-    """Return the key to open a file with; None for a file that is, or will be, unencrypted.
+    """Return the key for a file; None for a file that is, or will be, unencrypted.
 
-    A new file is encrypted where a passphrase was given, or where the environment has one and this
-    apsw can encrypt.
+    A new file is encrypted if the caller gave a passphrase. It is also encrypted if the environment
+    has one and this apsw can encrypt.
 
     Raises:
-        StoreFailed: the file is encrypted and there is no key; or it is plain and a key was given;
-            or this apsw cannot encrypt.
+        StoreFailed: the file is encrypted and there is no key; or it is unencrypted and a key was
+            given; or this apsw cannot encrypt.
     """
     if is_encrypted(file):
         if passphrase is None:
@@ -78,13 +78,13 @@ def _head(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
             return stream.read(100)
-    except OSError:  # SQLite reports what is wrong
+    except OSError:  # SQLite will report the reason
         return b""
 
 
 def connect(name: str, key: bytes | None, *, flags: int) -> apsw.Connection:
-    """Return a connection that has its key before its first read. An encrypted one keeps temporary
-    data in memory, because SQLite's temporary files are not encrypted.
+    """Return a connection that has its key before it reads. An encrypted database keeps temporary
+    data in memory, because SQLite does not encrypt temporary files.
     """
     db = apsw.Connection(name, flags=flags)
     if key is not None:
@@ -98,7 +98,7 @@ def connect(name: str, key: bytes | None, *, flags: int) -> apsw.Connection:
 
 
 def refused(error: Exception, file: str) -> StoreFailed | None:
-    """Return the error for a file that cannot be read with its key; None for any other error."""
+    """Return the error for a file that this key does not open; None for any other error."""
     if not isinstance(error, apsw.NotADBError):
         return None
     return StoreFailed(

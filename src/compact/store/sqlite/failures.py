@@ -10,7 +10,7 @@ from compact.errors import StoreDamaged, StoreFailed
 from compact.store.sqlite.rows import Unreadable
 
 EXPECTED = (apsw.Error, UnicodeDecodeError, Unreadable)
-"""Errors that a transaction may meet: SQLite's, and unreadable values."""
+"""Errors that a transaction may raise: SQLite's, and unreadable values."""
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError, Unreadable)
 _TEXTS: tuple[tuple[type[apsw.Error], str], ...] = (
     (
@@ -42,7 +42,7 @@ _TEXTS: tuple[tuple[type[apsw.Error], str], ...] = (
 
 
 def store_error(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
-    """Return the error to raise for one of `EXPECTED`, which came after `waited` seconds."""
+    """Return the error to raise for one of `EXPECTED`. `waited`: seconds spent waiting so far."""
     if isinstance(error, apsw.NotADBError):
         return StoreDamaged(
             f"{file} is no database at all (SQLite: {error}). Give the name of another file. If it "

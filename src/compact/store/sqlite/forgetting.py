@@ -1,8 +1,8 @@
-"""Delete a session, or all of a scope, everywhere, and report what remains.
+"""Deletes a session, or a whole scope, everywhere, and reports what remains.
 
-One transaction removes its rows. It also orders what a transaction cannot do: rewriting the file,
-and removing the files of archives and copies. After a crash, the next opening carries out open
-orders. SQLite's `secure_delete` and `VACUUM` take the bytes out of the file; tests search for them.
+One transaction removes the rows. It also orders the steps that a transaction cannot do: rewriting
+the file, and removing archives and copies. After a crash the next opening carries out these orders.
+SQLite's `secure_delete` and `VACUUM` remove the bytes from the file; tests search for them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, Row, first, json_of, query, text, text_of, value_of
 
 _COPIES = "copies "
-"""The prefix of a chore that removes a session's copies. The copies' folder follows it."""
+"""Prefix of a chore that removes a session's copies. The folder's path follows."""
 _KEYED = (("messages", "key"), ("vectors", "message"), ("words_docsize", "id"))
-"""Tables with a column of message keys."""
+"""Tables with a column that holds message keys."""
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _RECALLED = f"""
     SELECT changes.number, s.id, {records.columns("changes")} FROM changes
@@ -42,7 +42,7 @@ _RECALLED = f"""
 
 
 def delete(pool: Pool, session_id: str) -> None:
-    """Remove a session from all tables, and quotes of it from other sessions.
+    """Remove a session from all tables, and its quotes from other sessions.
 
     Raises:
         NotFound: no such session.
@@ -54,8 +54,8 @@ def delete(pool: Pool, session_id: str) -> None:
 
 
 def _take_out_names(db: apsw.Connection, ids: Collection[str], scope: str) -> dict[str, int]:
-    """Remove deleted sessions' ids from other sessions' logs of recalled turns, and with the last
-    session its scope's name from leases. Returns changed entries by session.
+    """Remove deleted sessions from other sessions' logs of recalled turns. If the scope is empty
+    now, remove its name from the leases. Return session id → how many entries changed.
     """
     if first(db, "SELECT 1 FROM sessions WHERE scope = ? LIMIT 1", (text(scope),)) is None:
         for name in ("age", "aged"):
@@ -74,7 +74,7 @@ def _take_out_names(db: apsw.Connection, ids: Collection[str], scope: str) -> di
 
 
 def _recalling(db: apsw.Connection, ids: Collection[str], scope: str) -> list[Row]:
-    """Entries of sessions' logs that name deleted sessions: number, session, columns, digest."""
+    """Return the log entries that name deleted sessions: number, session, columns, digest."""
     rows = query(db, _RECALLED, (text(scope),))
     turns = [value_of(row[-2]).get("turns") or [] for row in rows]
     return [row for row, own in zip(rows, turns, strict=True) if any(_names(x, ids) for x in own)]
@@ -95,10 +95,10 @@ def _scope(db: apsw.Connection, session_id: str) -> str:
 
 
 def finish(pool: Pool) -> None:
-    """Carry out what deletions ordered and is still open.
+    """Carry out the open orders of deletions.
 
     Raises:
-        StoreFailed: the file cannot be rewritten, or durability cannot be determined.
+        StoreFailed: the file cannot be rewritten, or it is unknown what is on the disk.
         OSError: a file cannot be removed.
     """
     sweeping.sweep_if_due(pool)
@@ -106,10 +106,10 @@ def finish(pool: Pool) -> None:
 
 
 def discard(pool: Pool) -> None:
-    """Remove files whose removal was ordered.
+    """Remove the files whose removal was ordered.
 
     Raises:
-        StoreFailed: durability cannot be determined.
+        StoreFailed: it is unknown what is on the disk.
         OSError: a file cannot be removed.
     """
     archiving.discard_due(pool)
@@ -131,18 +131,18 @@ class _Traces(NamedTuple):
     ids: frozenset[str]
     scope: str
     whole: bool
-    """Whether all of the scope was deleted."""
+    """Whether the whole scope was deleted."""
     created: float
-    """When the oldest session began, in seconds since 1970."""
+    """Creation time of the oldest session, in seconds since 1970."""
     keys: str
-    """The sessions' keys, and their branches' keys, each as a JSON list."""
+    """The keys of the sessions, and of their branches, each as a JSON list."""
     branches: str
     archives: tuple[Place, ...]
 
 
 def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
     """Delete a session everywhere, and the folders `copies` that its compressions wrote. Then look
-    for remains.
+    for what remains.
 
     Raises:
         NotFound: no such session.
@@ -152,7 +152,7 @@ def forget_session(pool: Pool, session_id: str, *, copies: Sequence[str] = ()) -
 
 
 def forget_scope(pool: Pool, scope: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
-    """Delete all sessions of a scope, as `forget_session` deletes one.
+    """Delete all sessions of a scope, like `forget_session`.
 
     Raises:
         StoreFailed: they could not be deleted; all of them are still there.
@@ -184,7 +184,7 @@ def _forget(
 
 
 def _traces(db: apsw.Connection, session_id: str | None, scope: str | None) -> _Traces:
-    """Note what is looked for after the deletion of a session, or of a scope."""
+    """Note what to look for after a session or a scope is deleted."""
     column, name = ("scope", scope) if session_id is None else ("id", session_id)
     scope = _scope(db, session_id) if session_id is not None else scope or ""
     sql = f"SELECT key, id, unixepoch(created_at) FROM sessions WHERE {column} = ?"
@@ -233,7 +233,7 @@ def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
 
 
 def _beside(path: Path, traces: _Traces) -> Iterator[str]:
-    """What repairs and migrations kept next to the file."""
+    """Yield files that repairs and migrations kept, and that may hold the session."""
     for name in glob.glob(f"{glob.escape(str(path))}.damaged-*"):
         if Path(name).stat().st_mtime >= traces.created:
             yield f"{name}, which a repair kept, may still hold words of it"
@@ -249,7 +249,7 @@ def _beside(path: Path, traces: _Traces) -> Iterator[str]:
 
 
 def _holds(file: Path, traces: _Traces) -> bool:
-    """Whether a backup has one of the sessions, or cannot be asked."""
+    """Return whether a backup has one of the sessions. True also if it cannot be read."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
         db = apsw.Connection(f"{file.as_uri()}?immutable=1", flags=flags)
@@ -261,8 +261,8 @@ def _holds(file: Path, traces: _Traces) -> bool:
 
 
 def _places(db: apsw.Connection, traces: _Traces) -> Iterator[tuple[str, str, str]]:
-    """Return, for each table that refers to sessions or branches, the table, the condition that
-    finds rows of the sessions, and the keys for the condition.
+    """Yield each table that refers to sessions or branches, the condition that finds the deleted
+    ones' rows, and the keys for that condition.
     """
     for (table,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
         columns = {row[1] for row in query(db, f"PRAGMA table_info({table})")}

@@ -1,7 +1,7 @@
-"""The messages of a scope as memory's search needs them, and which of them hold a word.
+"""What memory's search needs of a scope's messages, and which messages contain a word.
 
-Notes on messages are read once and kept in memory. A later search reads only what was added. Words
-are always looked up in the index.
+Facts about messages are read once and kept in memory. A later search reads only new ones. Words are
+always looked up in the index.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_SCOPES = 8
-"""How many scopes to keep in memory, at 26 bytes a message."""
+"""How many scopes to keep in memory. A message takes 26 bytes."""
 MOST_RANGES = 16
-"""Most key ranges for a word lookup. With more ranges, the whole index is searched."""
+"""The most key ranges in a word lookup. With more ranges the whole index is searched."""
 
 _STATE = """
     SELECT (SELECT max(n) FROM turns), (SELECT count(*) FROM turns), count(*), total(branch)
@@ -61,7 +61,7 @@ _TURNS = """
 
 
 class State(NamedTuple):
-    """Differs after every change that a search can see."""
+    """Changes whenever something changes that a search can see."""
 
     last: int | None
     batches: int
@@ -70,7 +70,7 @@ class State(NamedTuple):
 
 
 class BranchNotes(NamedTuple):
-    """Holds notes on a branch's own messages, by position."""
+    """Facts about a branch's own messages, by position."""
 
     first: int
     """Position of the first message."""
@@ -79,7 +79,7 @@ class BranchNotes(NamedTuple):
 
 
 class KnownScope(NamedTuple):
-    """Holds what is in memory of a scope."""
+    """What is in memory for a scope."""
 
     state: State
     turns: TurnTable
@@ -88,15 +88,15 @@ class KnownScope(NamedTuple):
 
 
 class MemoryIndex:
-    """The messages of a store by scope. Safe for use by many threads: it replaces entries whole."""
+    """The messages of a store by scope. Safe for use by many threads: entries are only replaced."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._known: dict[str | None, KnownScope] = {}
 
     def turns(self, scope: str | None, *, complete: bool) -> TurnTable:
-        """Return the messages of a scope's sessions, or of all. `complete` says whether the word
-        index is up to date.
+        """Return the messages of a scope's sessions; `scope` None means all. `complete` says
+        whether the word index is up to date.
         """
         known = self._known.get(scope)
         with self._pool.read() as db:
@@ -116,8 +116,8 @@ def holding(
     within: Sequence[tuple[int, int]] = (),
     most: int | None = None,
 ) -> list[Keys]:
-    """For each name, keys of the messages that hold all its words, by stem; only within key ranges
-    (both ends included), where given. No key for a name that more than `most` messages hold.
+    """Return, for each name, the keys of messages with all its words (by stem), within the key
+    ranges if given (both ends included). A name in more than `most` messages gets no keys.
     """
     import numpy as np
 
@@ -141,7 +141,7 @@ def holding(
 
 
 def important(db: apsw.Connection, least: float) -> Keys:
-    """Return keys of messages with at least this stored importance, 0 to 1."""
+    """Return keys of messages whose stored importance (0 to 1) is at least `least`."""
     import numpy as np
 
     sql = "SELECT key FROM messages WHERE importance_score >= ?"
@@ -149,8 +149,8 @@ def important(db: apsw.Connection, least: float) -> Keys:
 
 
 def told(pool: Pool, keys: Sequence[int], sessions: Sequence[str]) -> Told:
-    """Return the messages with these keys and these sessions' titles, as far as they exist and
-    their archives can be read. They are read again where another process moved originals meanwhile.
+    """Return the messages with these keys and the titles of these sessions, if they exist and can
+    be read. All is read again if another process moved originals meanwhile.
     """
     while True:
         with pool.read() as db:
@@ -172,12 +172,12 @@ def _was_moved(pool: Pool, places: Iterable[Place]) -> bool:
 
 
 def _rows(db: apsw.Connection, keys: Sequence[int]) -> tuple[list[Row], dict[Place, str]]:
-    """Return the messages that can be read, and why files of originals could not."""
+    """Return the rows that can be read, and file → why it could not be read."""
     sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
     rows, away = list[Row](), dict[Place, str]()
     with suppress(OriginalsUnread):
         return query(db, sql, (json_of(list(keys)),)), {}
-    # The other branches, and texts that are not in the archive, are read all the same.
+    # Read each branch alone: the other branches, and texts outside the archive, are still readable.
     for _, group in groupby(sorted(keys), lambda key: key >> BITS):
         own = json_of(list(group))
         try:
@@ -191,7 +191,7 @@ def _rows(db: apsw.Connection, keys: Sequence[int]) -> tuple[list[Row], dict[Pla
 def _read(
     db: apsw.Connection, scope: str | None, known: KnownScope | None, state: State
 ) -> KnownScope:
-    """Add what is new to a scope. If something was removed, read the whole scope again."""
+    """Add new messages to a scope. If messages were removed, read the whole scope again."""
     import numpy as np
 
     after = (known and known.state.last) or 0
@@ -252,7 +252,7 @@ def _turns_of(
 def _part(
     stretch: Stretch, branches: dict[int, BranchNotes]
 ) -> tuple[int, int, BranchNotes] | None:
-    """Return the stretch's branch, the position of its first message, and the notes on it."""
+    """Return the stretch's branch, the position of its first message, and the facts about it."""
     noted = branches.get(stretch.branch)
     if noted is None:
         return None

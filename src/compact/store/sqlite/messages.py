@@ -1,4 +1,4 @@
-"""Histories: append entries, and read them by position."""
+"""Histories: append entries and read them by position."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _INSERT_AFTER = f"""
     SELECT {_VALUES} FROM messages WHERE key = ? AND chain_hash = ?
     RETURNING EXISTS (SELECT 1 FROM unindexed WHERE branch = key >> {BITS})
 """
-"""Inserts nothing where another message is at that position, or where the previous one is missing:
-the branch was continued or deleted. Otherwise returns whether the branch is marked as not
+"""Inserts nothing if another message is at that position, or if the previous one is missing; then
+the branch was continued or deleted. Otherwise returns whether the branch is already marked as not
 fully indexed."""
 
 
 def append(
     db: apsw.Connection, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
 ) -> Tail:
-    """Append entries, all or none; returns the branch's new end.
+    """Append entries, all or none. Return the branch's new end.
 
     Raises:
         Superseded: the branch no longer has `expected` messages.
@@ -56,7 +56,7 @@ def append(
 
 
 def append_after(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
-    """Append entries after `end`; returns the new end."""
+    """Append entries after `end`, and return the new end."""
     rows, after = rows_after(end, entries)
     if rows:
         db.executemany(_INSERT, rows)
@@ -65,9 +65,7 @@ def append_after(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Ta
 
 
 def append_if_after(db: apsw.Connection, end: Tail, rows: Sequence[Row]) -> bool:
-    """Append rows if the branch still ends at `end`; returns whether it did. One statement checks
-    and inserts.
-    """
+    """Append rows if the branch still ends at `end`, in one statement. Return whether it did."""
     last = end.key << BITS | (end.position - 1), end.chain
     if not (went := query(db, _INSERT_AFTER, (*rows[0], *last))):
         return False
@@ -83,20 +81,20 @@ def _mark_unindexed(db: apsw.Connection, end: Tail) -> None:
 
 
 def rows_after(end: Tail, entries: Sequence[Entry]) -> tuple[list[Row], Tail]:
-    """Return the rows of entries that follow `end`, and the end after them."""
+    """Return the rows for entries that follow `end`, and the end after them."""
     rows: list[Row] = []
     total, last = end.tokens, end.chain
     for position, entry in enumerate(entries, end.position):
         total += entry.tokens or 0
-        columns = columns_of(entry, position)  # first, for its error names the position
+        columns = columns_of(entry, position)  # first, because its error names the position
         last = chain.link(last, entry.message)
         rows.append((end.key << BITS | position, *columns, total, last))
     return rows, Tail(end.key, end.position + len(rows), total, last)
 
 
 def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:
-    """Return the entries at these positions; missing positions at the end are left out. A negative
-    start counts from the end.
+    """Return the entries at these positions. Positions beyond the end are ignored. A negative start
+    counts from the end.
     """
     low, high = start, min(stop, LAST)
     if low < 0:
@@ -109,9 +107,9 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
 
 
 def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
-    """Return the rows of a stretch, in order, as `entry_of` reads them.
-
-    The query asks for as many rows as there are positions. If one is missing, a later row appears.
+    """Return the rows of a stretch, in order, as `entry_of` reads them. The query asks for as many
+    rows as the stretch has positions. If a row is missing, a row after the stretch comes back, or
+    too few.
 
     Raises:
         OriginalsMissing: the rows are missing until the session's archive is put back.
@@ -161,7 +159,7 @@ def _with_mark(mark: int) -> str:
 
 
 def position_of(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
-    """Return the newest position whose message id is or begins with `message_id`, or None."""
+    """Return the newest position of the message whose id is, or begins with, `message_id`."""
     key = _key_of_id(db, branch_id, message_id)
     if key is None and len(message_id) >= SHORTEST_ID:
         key = _key_of_beginning(db, branch_id, message_id)
@@ -212,11 +210,11 @@ def _numbered_position(message_id: str) -> int | None:
 def update_importance_score(
     db: apsw.Connection, message_id: str, score: float, *, session_id: str | None = None
 ) -> None:
-    """Set the importance of the newest message with that id in the current branch.
+    """Set the importance of the newest message with that id on the session's current branch.
 
     Raises:
         NotFound: no such session or message.
-        InvalidInput: several sessions have such a message, or the score is outside 0 and 1.
+        InvalidInput: several sessions have such a message, or the score is not within 0 and 1.
     """
     if not 0 <= score <= 1:
         raise InvalidInput(f"an importance is within 0 and 1, not {score!r}")

@@ -1,4 +1,4 @@
-"""Make methods of the store from functions that take a connection, or the connections."""
+"""Turn functions that take a connection or a `Pool` into methods of the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Store(Protocol):
-    """What these methods need of the object they belong to."""
+    """What these methods need of their object."""
 
     _pool: Pool
 
@@ -27,7 +27,7 @@ class Store(Protocol):
 def on_pool(
     function: Callable[Concatenate[Pool, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """Return a method that calls the function with the store's connections."""
+    """Return a method that calls the function with the store's `Pool`."""
 
     @wraps(function)
     def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
@@ -41,7 +41,7 @@ def in_transaction(
     transaction: Callable[[Pool], AbstractContextManager[apsw.Connection]],
     function: Callable[Concatenate[apsw.Connection, Given], T],
 ) -> Callable[Concatenate[Store, Given], T]:
-    """Return a method that runs the function in its own transaction. It runs again where another
+    """Return a method that runs the function in a transaction of its own. It runs again if another
     process moved a session's originals meanwhile.
     """
 
@@ -61,7 +61,7 @@ def in_transaction(
 
 
 def _sign(method: Callable[..., Any], function: Callable[..., Any]) -> None:
-    """Give the method the function's signature, without the connection."""
+    """Give the method the function's signature, with `self` in place of the connection."""
     known = inspect.signature(function)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     connection, *others = known.parameters.values()

@@ -1,8 +1,9 @@
-"""The schema, as its migration steps. A released step never changes; later changes are further
-steps.
+"""The database schema, as a list of migration steps. A released step is never edited; a change is a
+new step.
 
-An application id marks our files. A table lists the applied steps with their times; the user
-version counts them. Files of a newer compact and of other applications are refused unchanged.
+An application id marks our files. The table `migrations` lists the applied steps with their times.
+The user version is their number. A file of a newer compact, or of another application, is refused
+and not changed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _SESSIONS = (
     ) STRICT
     """,
     "CREATE INDEX branches_by_session ON branches (session)",
-    # The small columns come first: a row's text may fill pages that they should not wait behind.
+    # Small columns come first, so that reading them skips the pages of a long text.
     """
     CREATE TABLE messages (
         key INTEGER PRIMARY KEY, -- branch << 32 | position: a branch is one range
@@ -185,7 +186,7 @@ _CHANGES = (
 
 
 _MEMORY = (
-    # By stems: a question with "planned" also finds "plan".
+    # Words are indexed by stem: a question with "planned" also finds "plan".
     "DROP TABLE words",
     """
     CREATE VIRTUAL TABLE words USING fts5 (
@@ -203,7 +204,7 @@ _MEMORY = (
     ) STRICT
     """,
     "CREATE INDEX turns_by_branch ON turns (branch)",
-    # Branches with messages that are in no index yet.
+    # Branches with messages that are not indexed yet.
     "CREATE TABLE unindexed (branch INTEGER PRIMARY KEY) STRICT",
     "UPDATE branches SET indexed = fork",
     "INSERT INTO unindexed SELECT key FROM branches",
@@ -256,7 +257,7 @@ _VECTORS = (
 )
 
 _DIGESTS = (
-    # The digest that ageing makes of a session: at most one, in addition to the originals.
+    # The digest that ageing makes of a session. A session has at most one, beside its originals.
     """
     CREATE TABLE digests (
         session INTEGER PRIMARY KEY,
@@ -274,7 +275,7 @@ _DIGESTS = (
         digest BLOB NOT NULL
     ) STRICT
     """,
-    # Which process does a piece of work that several processes might do at once.
+    # A lease names the process that does a job which several processes might do at once.
     """
     CREATE TABLE leases (
         name ANY PRIMARY KEY,
@@ -299,7 +300,7 @@ _ARCHIVED = (
         digest ANY
     ) STRICT
     """,
-    # Where the branches of archived sessions end, so that they can be continued.
+    # The ends of archived sessions' branches, so that the sessions can be continued.
     """
     CREATE TABLE archived_branches (
         branch INTEGER PRIMARY KEY,
@@ -310,7 +311,7 @@ _ARCHIVED = (
         zone ANY
     ) STRICT
     """,
-    # The words of archived sessions' digests, by the sessions' keys.
+    # The words of archived sessions' digests, by session key.
     """
     CREATE VIRTUAL TABLE archived_words USING fts5 (
         text, content = '', contentless_delete = 1,
@@ -321,8 +322,8 @@ _ARCHIVED = (
 
 
 _ORIGINALS = (
-    # Messages keep their rows, without texts. Until its archive is read (`archiving`), a branch of
-    # an archived session has only its last message.
+    # Messages keep their rows, without texts. A branch of an archived session has only its last
+    # message until the archive is read (`archiving`).
     """
     INSERT OR IGNORE INTO messages (key, role, timestamp, zone, total_tokens, marks, chain_hash,
         payload)
@@ -333,10 +334,10 @@ _ORIGINALS = (
     "DROP TABLE archived_words",
     "ALTER TABLE archived DROP COLUMN description",
     "ALTER TABLE archived DROP COLUMN digest",
-    # Files of sessions that are packed in the database. The folder in `archived` is empty then.
-    # The key is the session's << 32, and the number of the part.
+    # Files of sessions that are packed in the database. Such a session has an empty folder in
+    # `archived`. The key is the session's key << 32 plus the number of the part.
     "CREATE TABLE packed (key INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT",
-    # Words have other forms in the index now (`text.word_forms`).
+    # The index holds other forms of words from here on (`text.word_forms`), so it is built again.
     "DROP TABLE words",
     """
     CREATE VIRTUAL TABLE words USING fts5 (
@@ -346,7 +347,7 @@ _ORIGINALS = (
     """,
 )
 
-# Everything is indexed again: messages have other traits now (`text.turns`).
+# Everything is indexed again, because the traits of messages changed (`text.turns`).
 _TRAITS = (
     "DELETE FROM words",
     "DELETE FROM turns",
@@ -364,7 +365,7 @@ class Migration(NamedTuple):
     name: str
     statements: tuple[str, ...]
     then: Callable[[apsw.Connection], None] | None = None
-    """A function that converts rows after the statements have run."""
+    """Converts rows after the statements have run."""
 
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -382,7 +383,8 @@ _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NU
 def check(db: apsw.Connection, file: str) -> bool:
     """Return whether the file is new and empty. Changes nothing.
 
-    Reads in one transaction: between two reads another process may make a new file ours.
+    All reads are in one transaction. Otherwise another process could set up the new file between
+    two reads.
 
     Raises:
         StoreFailed: the file belongs to another application, or to a newer compact.
@@ -422,13 +424,13 @@ def _check(db: apsw.Connection, file: str) -> bool:
 
 
 def migrate(db: apsw.Connection, file: str) -> None:
-    """Apply the missing steps, each in its own transaction."""
+    """Apply each missing step in a transaction of its own."""
     for number, migration in enumerate(MIGRATIONS, 1):
         if db.pragma("user_version") >= number:
             continue
         db.execute("BEGIN IMMEDIATE")
         try:
-            check(db, file)  # another process may have been faster
+            check(db, file)  # another process may have applied the step
             if db.pragma("user_version") < number:
                 _take(db, migration, number)
             db.execute("COMMIT")

@@ -1,5 +1,5 @@
-"""Archives that schema 3 wrote: rows of tables as compressed lines of JSON, and a description
-beside them. They are read as if they were a session's file.
+"""Archives that schema 3 wrote: table rows as compressed lines of JSON, and a description in a
+second file. They are converted to the rows of today's session files.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def is_old(data: bytes) -> bool:
 
 
 def rows_of_old(data: bytes) -> OwnRows:
-    """Return the messages of old originals by branch, as rows of a session's file.
+    """Return branch id → its fork and messages, as the rows of a session's file.
 
     Raises:
-        ValueError, LookupError, TypeError, AttributeError: they are damaged or incomplete.
+        ValueError, LookupError, TypeError, AttributeError: the archive is damaged or incomplete.
     """
     tables: dict[str, list[dict[str, Any]]] = {}
     name, columns = "", list[str]()

@@ -25,7 +25,7 @@ from compact.messages.codec import dump
 from compact.messages.memory_protocols import Times
 from compact.store.archives import folder
 from compact.store.blobs.places import ArchivePlaces
-from compact.store.session_file import OwnRows, own_rows
+from compact.store.session_file import OwnRows, own_rows, rows_before_damage
 from compact.store.sqlite.old_archives import is_old, rows_of_old
 from compact.store.sqlite.rows import (
     BITS,
@@ -387,6 +387,24 @@ def put_back(db: apsw.Connection, place: Place) -> None:
     for key, _ in branches(db, place.session):
         db.execute(sql, (key,))
     forget(db, place.session)
+
+
+def put_back_undamaged(db: apsw.Connection, session: int) -> None:
+    """Restore the texts of packed messages that come before the damage, for a repair, which then
+    checks them by the hash chain.
+    """
+    rows = query(db, f"SELECT key, data FROM packed WHERE {_OF_BRANCH} ORDER BY key", (session,))
+    parts = [data for n, (key, data) in enumerate(rows) if position_in(key) == n]
+    keys = dict[str, list[int]]()
+    for branch, _ in reversed(branches(db, session)):
+        sql = f"SELECT key, id FROM messages WHERE {_OF_BRANCH} AND {MOVED} ORDER BY key DESC"
+        for key, name in query(db, sql, (branch,)):
+            own = f"m{position_in(key)}" if name is None else text_of(name)
+            keys.setdefault(own, []).append(key)
+    for row in rows_before_damage(b"".join(parts)):
+        with suppress(*BROKEN):
+            cells = dump(row["payload"]), text(row["content"]), keys[row["id"]].pop()
+            db.execute("UPDATE messages SET payload = ?, content = ? WHERE key = ?", cells)
 
 
 def forget(db: apsw.Connection, session: int) -> None:

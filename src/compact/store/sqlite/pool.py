@@ -1,9 +1,9 @@
 """Connections to one file: one writer, many readers. Transactions, locks, forks.
 
-A transaction is a `with` block: it commits when the block ends, and rolls back when the block
-raises. In WAL mode readers and the writer do not wait for each other. Writers of this process wait
-for a lock; writers of other processes for SQLite's lock, up to the busy timeout. An in-memory
-database has one connection, which all threads share in turn.
+A transaction is a `with` block. It commits when the block ends, and rolls back when the block
+raises. In WAL mode readers and the writer do not wait for each other. Writers of one process wait
+for a lock. Writers of several processes wait for SQLite's lock, up to the busy timeout. An
+in-memory database has one connection, which threads use in turn.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from compact.store.sqlite.originals import Originals
 Durability = Literal["full", "normal"]
 _ASKED_AGAIN = 0.002
 """Seconds between two attempts to lock a file that another process holds. SQLite's own timeout
-waits longer each time, up to .1 s. While another process takes the lock every few milliseconds, for
+waits longer each time, up to .1 s. If another process takes the lock every few milliseconds, for
 example to update an index, SQLite's timeout can miss every gap for a second."""
 
 MEMORY = ":memory:"
 _IDLE_READERS = 8
-"""How many idle read connections to keep open. Each one saves an opening, but holds a file."""
+"""How many idle read connections to keep open. Reuse saves opening; each holds a file open."""
 _LARGEST_WAL = 64 << 20
-"""Most bytes of the log to keep on disk after a checkpoint."""
+"""The most bytes of the write-ahead log to keep on disk after a checkpoint."""
 
 WAITS = 10.0
-"""Longest time, in seconds, that a fork waits for threads inside SQLite."""
+"""The longest time, in seconds, that a fork waits for threads that are inside SQLite."""
 _pools: WeakSet[Pool] = WeakSet()
 """All open pools of this process."""
 _waiting: dict[Pool, None] = {}
-"""Pools that the current fork has waited for."""
+"""Pools that the current fork has waited for so far."""
 _forking, _opening = Lock(), Lock()
 _left_behind: list[apsw.Connection] = []
-"""Connections in use by a thread when the process forked. The child never touches them."""
+"""Connections that a thread was using when the process forked. The child never touches them."""
 _left_open: set[tuple[int, int]] = set()
-"""The files of such connections. They may not be opened, because SQLite would take the parent's
-locks on them for this process's own."""
+"""The files of these connections. The child must not open them: SQLite would take the parent's
+locks on them for the child's own."""
 
 
 class _Commits:
-    """Counts this process's commits and writing connections. It does not refer to the pool, so
-    a dropped pool closes its connections.
+    """Counts this process's commits and openings of a writer. It does not refer to the pool, so
+    that a dropped pool closes its connections.
     """
 
     number = 0
@@ -70,7 +70,7 @@ class _Commits:
 
 
 class _Translating:
-    """Translates SQLite's errors. A class, because a generator costs a tenth of an append."""
+    """Translates SQLite's errors. A class, because a generator makes appends a tenth slower."""
 
     __slots__ = ("_pool", "_since")
 
@@ -86,7 +86,7 @@ class _Translating:
 
 
 class Pool:
-    """Holds one process's connections to one file."""
+    """One process's connections to one file."""
 
     def __init__(
         self,
@@ -101,26 +101,26 @@ class Pool:
         if durability not in ("full", "normal"):
             reason = f"durability must be 'full' or 'normal', got {got(durability)}"
             raise InvalidArgument("durability", reason)
-        if not busy_timeout >= 0:  # this form refuses NaN, too, which would wait for ever
+        if not busy_timeout >= 0:  # written like this to refuse NaN, which would wait for ever
             reason = f"busy_timeout must be at least 0 seconds, got {got(busy_timeout)}"
             raise InvalidArgument("busy_timeout", reason)
         self.path = path if path == MEMORY else str(Path(path).absolute())
-        """The file's absolute name, so that the working directory may change."""
+        """The file's absolute path, so that the working directory may change later."""
         if path != MEMORY:
             _refuse_other_kinds(self.path)
         is_plain = is_plain or path == MEMORY
         self.key = None if is_plain else key_for(Path(self.path), passphrase)
-        """The encryption key; None for an unencrypted file. With `is_plain`, the passphrase is
-        only for archives."""
+        """The encryption key; None for an unencrypted file. With `is_plain` the passphrase is used
+        for archives only."""
         self.places = ArchivePlaces(home or Path(self.path).parent, passphrase)
-        """Opens the places of archives. Folders are relative to `home`; default: the file's."""
+        """Opens the places of archives. Folders are relative to `home`, or to the file's folder."""
         self.originals = Originals(self.places)
         """Reads texts that were moved into archives."""
         self._durability = durability
         self._busy = busy_timeout
         self._closed = False
         self._log_is_full = False
-        """Whether the log may still hold deleted data."""
+        """Whether the write-ahead log may still hold deleted data."""
         self._commits = _Commits()
         self._process = os.getpid()
         self._writing = RLock()
@@ -128,7 +128,7 @@ class Pool:
         self._idle: list[apsw.Connection] = []
         self._reading: set[apsw.Connection] = set()
         self._identity: tuple[int, int] | None = None
-        """Device and inode of the file, once open."""
+        """Device and inode of the open file."""
         self._writer: apsw.Connection | None = None
         with _opening:
             _pools.add(self)
@@ -155,7 +155,8 @@ class Pool:
 
     @contextmanager
     def write(self) -> Iterator[apsw.Connection]:
-        """Run the block in a writing transaction: durable at its end, undone if it raises.
+        """Run the block in a write transaction. It is durable when the block ends, and undone if
+        the block raises.
 
         Raises:
             StoreFailed: the file is locked, full or read-only.
@@ -178,7 +179,7 @@ class Pool:
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """Run the block in a reading transaction: the whole block sees one state of the file."""
+        """Run the block in a read transaction: the whole block sees one state of the file."""
         with self._writing if self.in_memory else nullcontext(), _Translating(self):
             db = self.writer if self.in_memory else self._take()
             try:
@@ -189,9 +190,9 @@ class Pool:
                 _undo(db) if self.in_memory else self._give_back(db)
 
     def version(self) -> tuple[int, int] | None:
-        """Return a value that changes with every commit: SQLite's `data_version` for other
-        connections, and a count of this process's commits. None where it cannot be read now:
-        another thread is writing, or the file is read-only.
+        """Return a value that changes with every commit: SQLite's `data_version`, which counts
+        commits of other connections, and this process's own count. None if it cannot be read now,
+        because another thread is writing or the file is read-only.
         """
         forks.refuse_child(self._process)
         if self.read_only or not self._writing.acquire(blocking=False):
@@ -208,28 +209,28 @@ class Pool:
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
-        """The writing connection, outside of any transaction."""
+        """Give the writing connection to the block, without a transaction."""
         forks.refuse_child(self._process)
         with self._writing, _Translating(self):
             yield self.writer
 
     def translated(self, error: Exception, since: float) -> StoreFailed:
-        """Return the error to raise for one of SQLite's. A missing file explains any other error.
+        """Return the error to raise for one of SQLite's errors.
 
         Raises:
-            StoreFailed: the file was deleted or replaced.
+            StoreFailed: the file was deleted or replaced, which explains the error.
         """
         self._check_place()
         return self._error_for(error, time.monotonic() - since)
 
     def _error_for(self, error: Exception, waited: float | None = None) -> StoreFailed:
-        """Return the translated error. With a key, an unreadable file may mean a wrong key."""
+        """Return the translated error. If there is a key, it may be the wrong one."""
         wrong_key = None if self.key is None else refused(error, self.path)
         return wrong_key or store_error(error, self.path, waited=waited)
 
     def _check_place(self) -> None:
-        """Check that the file is still where it was opened. SQLite would go on writing to an
-        unlinked file, or create another one.
+        """Check that the path still leads to the file that was opened. SQLite would keep writing to
+        a deleted file, or create another one.
 
         Raises:
             StoreFailed: the file was deleted or replaced.
@@ -247,7 +248,7 @@ class Pool:
 
     def empty_log(self, *, wait: bool = True) -> None:
         """Checkpoint the write-ahead log and truncate it. If readers still need the log, the next
-        writing transaction does this.
+        write transaction does it.
         """
         forks.refuse_child(self._process)
         with self._writing:
@@ -263,7 +264,7 @@ class Pool:
 
     def is_durable(self) -> bool:
         """Write everything committed to the disk. Return whether that succeeded. With
-        `durability="full"` each commit does so.
+        `durability="full"` each commit has done so already.
         """
         if self.in_memory or self._durability == "full":
             return True
@@ -283,7 +284,7 @@ class Pool:
         _undo(db)
         with self._readers:
             self._reading.discard(db)
-            # An immutable connection does not see changes, so it is not used again.
+            # An immutable connection does not see later changes, so it is not reused.
             is_kept = not self.read_only and not self._closed and not db.in_transaction
             if not is_kept or len(self._idle) >= _IDLE_READERS:
                 db.close(True)
@@ -292,8 +293,8 @@ class Pool:
             self._readers.notify_all()
 
     def close(self) -> None:
-        """Close idle connections now and busy ones when they are returned. Closing twice is no
-        error. A forked child closes nothing.
+        """Close idle connections now, and busy ones when they are returned. Closing twice does no
+        harm. A forked child closes nothing.
         """
         if os.getpid() != self._process:
             return
@@ -308,10 +309,10 @@ class Pool:
     # --- opening ----------------------------------------------------------------------------------
 
     def _open_writer(self) -> apsw.Connection:
-        """Return a writing connection; a reading one where the file or its folder is read-only.
+        """Return a writing connection, or a reading one if the file or its folder is read-only.
 
-        Creating a file or switching it to WAL locks it exclusively for a moment. SQLite does not
-        wait for such a lock, so this retries.
+        SQLite locks a file exclusively for a moment to create it or to switch it to WAL, and does
+        not wait for such a lock. So this tries again until the busy timeout.
         """
         self._check_place()
         if not self.in_memory and _identity(self.path) in _left_open:
@@ -334,7 +335,7 @@ class Pool:
 
     def _try_to_open(self) -> apsw.Connection:
         if not self.in_memory:
-            with suppress(OSError):  # it exists, or SQLite reports why it cannot
+            with suppress(OSError):  # the file exists, or SQLite will report why it cannot be made
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
         try:
             return self._prepared(self._connect(self.path, WRITABLE))
@@ -344,11 +345,11 @@ class Pool:
         return self._prepared(self._connect_immutable())
 
     def _prepared(self, db: apsw.Connection) -> apsw.Connection:
-        """Return the configured connection, of a file that is ours and up to date."""
+        """Configure a connection, check that the file is ours, migrate it, and return it."""
         try:
             db.set_busy_handler(_asking(self._busy))
             db.set_commit_hook(self._commits)
-            self._commits()  # `data_version` cannot be compared across connections
+            self._commits()  # a new connection has its own `data_version`, so the count must differ
             is_new = migrations.check(db, self.path)
             if not db.readonly("main"):
                 self._set_up_writer(db)
@@ -383,15 +384,16 @@ class Pool:
         return db
 
     def _may_be_immutable(self) -> bool:
-        """Return whether to read the file as immutable: file or folder is read-only, so SQLite
-        cannot create the shared-memory file; and there is no log, which would mean a writer.
+        """Return whether to open the file as immutable: file or folder is read-only, so SQLite
+        cannot create its shared-memory file; and there is no log, which would mean that somebody
+        writes.
         """
         path, log = Path(self.path), Path(f"{self.path}-wal")
         try:
             has_log = log.exists() and log.stat().st_size > 0
             is_writable = _is_writable(path) and _is_writable(path.parent)
             return path.is_file() and not is_writable and not has_log
-        except OSError:  # an invalid name: SQLite reports it
+        except OSError:  # an invalid name, which SQLite will report
             return False
 
     def _connect_immutable(self) -> apsw.Connection:
@@ -407,21 +409,21 @@ class Pool:
     # --- forks ------------------------------------------------------------------------------------
 
     def before_fork(self, until: float) -> None:
-        """Wait until no other thread is inside SQLite, or until a time of the monotonic clock."""
+        """Wait until no other thread is inside SQLite, at most until `until` (monotonic clock)."""
         self._has_writer = self._writing.acquire(timeout=max(0.0, until - time.monotonic()))
         self._readers.acquire()
         left = max(0.0, until - time.monotonic())
         self._readers.wait_for(lambda: not self._reading, timeout=left)
 
     def after_fork(self) -> None:
-        """Continue in the parent."""
+        """Let threads continue, in the parent process."""
         self._readers.release()
         if self._has_writer:
             self._writing.release()
 
     def leave(self) -> None:
-        """In the child, close the inherited connections, or abandon those in use. While one of them
-        is open, SQLite takes the parent's locks for the child's own.
+        """Give up the inherited connections, in the child process. Close them, or abandon them if
+        they are in use. While one stays open, SQLite takes the parent's locks for the child's own.
         """
         inherited = [*self._idle, *self._reading]
         if self._writer is not None:
@@ -444,8 +446,8 @@ def _before_fork() -> None:
     while True:
         _opening.acquire()
         if not (new := [pool for pool in _pools if pool not in _waiting]):
-            return  # keeps `_opening`, so that no pool opens until the fork is over
-        _opening.release()  # a thread that we wait for may need to open a pool
+            return  # keeps `_opening`, so that no pool opens before the fork is over
+        _opening.release()  # a thread that we wait for may have to open a pool
         for pool in new:
             pool.before_fork(until)
             _waiting[pool] = None
@@ -471,7 +473,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def _refuse_other_kinds(path: str) -> None:
-    """Refuse what cannot be a database: SQLite would wait for the other end of a pipe.
+    """Refuse a path that cannot be a database. SQLite would wait for ever for the other end of a
+    pipe.
 
     Raises:
         StoreFailed: it is a folder, a pipe, a socket or a device.
@@ -480,14 +483,14 @@ def _refuse_other_kinds(path: str) -> None:
         what = "a pipe, a socket or a device"
     elif is_folder(Path(path)):
         what = "a folder"
-    else:  # a file or a new name; SQLite reports invalid ones
+    else:  # a file or a new name; SQLite reports an invalid one
         return
     raise StoreFailed(f"{path} is {what}, not a store; give the name of a file")
 
 
 def _identity(file: str) -> tuple[int, int] | None:
     try:
-        stat = os.stat(file)  # called in each transaction: Path takes three times as long
+        stat = os.stat(file)  # called in each transaction; `Path.stat` takes three times as long
     except OSError:
         return None
     return stat.st_dev, stat.st_ino
@@ -498,7 +501,7 @@ def _is_writable(path: Path) -> bool:
 
 
 def _undo(db: apsw.Connection) -> None:
-    """Roll back an open transaction. An error here would hide the first one."""
+    """Roll back an open transaction. Errors are ignored: they would hide the first one."""
     with suppress(apsw.Error):
         if db.in_transaction:
             db.execute("ROLLBACK")

@@ -31,7 +31,7 @@ _MOVE = f"""
 
 
 def commit(db: apsw.Connection, step: Step) -> Move:
-    """Store a step and put it in force, within a writing transaction."""
+    """Store a step and put it in force. Needs a write transaction."""
     session = records.key_of(db, step.session_id)
     newest = "SELECT number, projection FROM moves WHERE session = ? AND window = ?"
     last = first(db, f"{newest} ORDER BY number DESC LIMIT 1", (session, step.window))
@@ -42,14 +42,15 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     branch = _branch_key(db, session, step)
     if step.projection is not None:
         keep(db, session, step.projection)
-    # The number is a placeholder until the row has one.
+    # The row gets its number when it is inserted; this one is a placeholder.
     move = step.move(step.base + 1, last[1] if last else None)
     records.insert_value(db, "moves", move, session=session, branch=branch)
     move = move.model_copy(update={"number": db.last_insert_rowid()})
     if step.kind != "compress":
         sessions.put_in_force(db, session, branch)
     changes.record_rows(db, session, step.changes)
-    for name, value in step.notes.items():  # also of those forgotten next: each is checked
+    # includes notes that `forget` deletes: their values are checked too
+    for name, value in step.notes.items():
         changes.note_row(db, session, name, value)
     for name in step.forget:
         changes.note_row(db, session, name, None)
@@ -66,7 +67,7 @@ def _branch_key(db: apsw.Connection, session: int, step: Step) -> int:
 
 
 def keep(db: apsw.Connection, session: int, projection: Projection) -> None:
-    """Store a projection and its checkpoints. One whose id is stored already stays as it is."""
+    """Store a projection and its checkpoints. Those whose id is stored already are not changed."""
     for checkpoint in projection.checkpoints:
         records.insert_value(db, "checkpoints", checkpoint, records.ONCE, session=session)
     known = first(db, "SELECT session FROM projections WHERE id = ?", (projection.id,))
@@ -81,7 +82,7 @@ def keep(db: apsw.Connection, session: int, projection: Projection) -> None:
 def moves(
     db: apsw.Connection, session_id: str, window: int | None = None, *, most: int
 ) -> list[Move]:
-    """Return the newest moves of a window, or of all, newest first."""
+    """Return the newest moves of a window, or of all if `window` is None. Newest first."""
     where = f"WHERE moves.{records.OF_SESSION}"
     bindings: tuple[Column, ...] = (text(session_id),)
     if window is not None:
@@ -128,7 +129,7 @@ def checkpoints(db: apsw.Connection, session_id: str) -> list[Checkpoint]:
 
 
 def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
-    """Store a snapshot; one of the same id stays as it is."""
+    """Store a snapshot. If its id is stored already, nothing changes."""
     session = records.key_of(db, snapshot.session_id)
     records.insert_value(db, "snapshots", snapshot, records.ONCE, session=session)
 
@@ -140,6 +141,6 @@ def snapshots(db: apsw.Connection, session_id: str) -> list[Snapshot]:
 
 
 def delete_snapshots(db: apsw.Connection, session_id: str, ids: Collection[str]) -> None:
-    """Delete the session's snapshots of these ids; unknown ids are ignored."""
+    """Delete the session's snapshots with these ids. Unknown ids are ignored."""
     sql = f"DELETE FROM snapshots WHERE {records.OF_SESSION} AND id = ?"
     db.executemany(sql, [(text(session_id), text(each)) for each in ids])

@@ -1,4 +1,4 @@
-"""Store values as rows. Each row has a digest of its values, which reveals altered rows.
+"""Stores values as rows. Each row has a digest of its values, which shows if the row was altered.
 
 Messages have a hash chain instead. Sessions and branches have no digest, because their rows change.
 """
@@ -46,9 +46,9 @@ _COLUMNS = {
     "verdicts about text",
 }
 COLUMNS: Mapping[str, Sequence[str]] = {name: text.split() for name, text in _COLUMNS.items()}
-"""Table → the columns its digest covers, in order."""
+"""Table → the columns that its digest covers, in order."""
 _NAMES = {"moves": "number", "changes": "number", "notes": "name", "digests": "level"}
-"""Table → the column that names a row within a session, where it is not the id."""
+"""Table → the column that names a row within a session, if that is not `id`."""
 _FIELDS = {
     "first_seq": "span.first",
     "last_seq": "span.last",
@@ -60,7 +60,7 @@ _FIELDS = {
     "original_tokens": "source_tokens",
     "survival": "kept",
 }
-"""Column → the model field it holds, where names differ."""
+"""Column → the model field that it holds, if the names differ."""
 OF_SESSION = "session = (SELECT key FROM sessions WHERE id = ?)"
 """SQL that matches a session's rows by the session's id."""
 ONCE = "ON CONFLICT DO NOTHING"
@@ -69,12 +69,12 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Altered(NamedTuple):
-    """Names a row that differs from what was stored."""
+    """A row that differs from what was stored."""
 
     where: str
-    """The condition that finds the row in its table, with `key` bound."""
+    """A condition that finds the row in its table, with `key` as bindings."""
     key: tuple[Column, Column]
-    """The key of the row's session, and the row's name."""
+    """The key of the row's session, and the value that names the row."""
     digest: bytes
     """The digest of the row's present values."""
 
@@ -111,7 +111,7 @@ _FORMS: Mapping[str, _Form] = {
     "level": _Form(str, str),
     "pieces": _PIECES,
 }
-"""Column → its form; other columns hold the field as it is."""
+"""Column → how its field is written and read. Other columns hold the field itself."""
 
 
 def digest(values: Sequence[Column]) -> bytes:
@@ -124,7 +124,7 @@ def digest(values: Sequence[Column]) -> bytes:
 
 
 def insert(db: apsw.Connection, table: str, values: Sequence[Column], on_conflict: str) -> None:
-    """Insert a row, in the order of `COLUMNS`, with its digest."""
+    """Insert a row with its digest. Values are in the order of `COLUMNS`."""
     names, marks = ", ".join(COLUMNS[table]), "?, " * len(values)
     db.execute(
         f"INSERT INTO {table} ({names}, digest) VALUES ({marks}?) {on_conflict}",
@@ -135,7 +135,7 @@ def insert(db: apsw.Connection, table: str, values: Sequence[Column], on_conflic
 def insert_value(
     db: apsw.Connection, table: str, value: BaseModel, on_conflict: str = "", **given: Column
 ) -> None:
-    """Insert a value as a row. Columns in `given` are not taken from the value."""
+    """Insert a value as a row. Columns in `given` get that value instead."""
     row = [given[x] if x in given else _column_of(value, x) for x in COLUMNS[table]]
     insert(db, table, row, on_conflict)
 
@@ -159,18 +159,18 @@ def key_of(db: apsw.Connection, session_id: str) -> int:
 
 
 def of_session(db: apsw.Connection, table: str, session_id: str, order: str = "key") -> list[Row]:
-    """Return a session's rows in a table, for `checked`."""
+    """Return a session's rows of a table, as `checked` needs them."""
     sql = f"SELECT {columns(table)} FROM {table} WHERE {OF_SESSION} ORDER BY {order}"
     return query(db, sql, (text(session_id),))
 
 
 def columns(table: str) -> str:
-    """Return the columns that `checked` needs, for a SELECT."""
+    """Return the columns of a table that `checked` needs, as text for a SELECT."""
     return ", ".join(f"{table}.{name}" for name in (*COLUMNS[table], "digest"))
 
 
 def checked(table: str, row: Row) -> Row:
-    """Return the values of a row of `columns`, in the order of `COLUMNS`.
+    """Check a row of `columns`. Return its values in the order of `COLUMNS`.
 
     Raises:
         Unreadable: the row differs from what was stored.
@@ -183,7 +183,7 @@ def checked(table: str, row: Row) -> Row:
 
 @reading()
 def value_in(model: type[Model], table: str, row: Row, **given: object) -> Model:
-    """Return the value of a row of `columns`. Fields in `given` are not taken from the row."""
+    """Make a value from a row of `columns`. Fields in `given` get that value instead."""
     fields: dict[str, Any] = {}
     for column, value in zip(COLUMNS[table], checked(table, row), strict=True):
         field, _, part = _FIELDS.get(column, column).partition(".")
@@ -194,7 +194,7 @@ def value_in(model: type[Model], table: str, row: Row, **given: object) -> Model
 
 
 def altered(db: apsw.Connection, table: str) -> list[Altered]:
-    """Return rows that differ from what was stored."""
+    """Return the rows that differ from what was stored."""
     name = _NAMES.get(table, "id")
     return [
         Altered(f"session = ? AND {name} = ?", (row[0], row[-1]), now)

@@ -231,7 +231,7 @@ _IN_NO_FILE = b"\0"
 def _archived(db: apsw.Connection, row: Row, files: Originals) -> SavedBranch | None:
     """Leave a branch without texts as it is, if it has all its rows, or its file cannot be read
     now. Lost rows come from the file. Return None for any other branch: of texts that are in no
-    file, and of packed ones that are damaged, `_settled` makes placeholders.
+    file, and of packed ones behind the damage, `_settled` makes placeholders.
     """
     key, name, session = row[0], text_of(row[1]), text_of(row[5])
     place = originals.of_session(db, session)
@@ -249,6 +249,7 @@ def _archived(db: apsw.Connection, row: Row, files: Originals) -> SavedBranch | 
         return SavedBranch(session, name, 0) if not checking.of_branch(db, key) else None
     if place.folder:
         return SavedBranch(session, name, 0)
+    originals.put_back_undamaged(db, place.session)
     originals.forget(db, place.session)
     return None
 

@@ -1,12 +1,12 @@
-"""Make a new file from a damaged one, with everything readable and each message in its place.
+"""Makes a new file from a damaged one, with everything readable and each message in its place.
 
-A lost message leaves a placeholder, so that later messages and checkpoints keep their positions.
-The placeholder is an assistant's message of source `injected`, which cannot be taken for the user's
-words. An altered message stays as it reads, tagged `damaged`. Messages are verified by the hash
-chain. One that follows a lost message cannot be verified, and is reported. How many messages
-followed the last saved one is unknown where no index shows it.
+A lost message becomes a placeholder, so that later messages and checkpoints keep their positions.
+The placeholder is an assistant's message with the source `injected`, so nobody takes it for the
+user's words. An altered message is kept as it reads, with the tag `damaged`. The hash chain
+verifies messages. A message after a lost one cannot be verified, and is reported. How many messages
+followed the last saved one is known only if an index shows it.
 
-The damaged file is kept under another name, with its log. Nobody may use the file meanwhile.
+The damaged file is kept under another name, with its log. No process may use the file meanwhile.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from compact.store.sqlite.rows import query, text_of
 from compact.store.sqlite.salvage import salvage
 
 _BUSY = 10.0
-"""How many seconds to wait for others who use the file."""
+"""How many seconds to wait for other processes that use the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """Says what a repair saved and what was lost."""
+    """What a repair saved and what was lost."""
 
     path: str
     kept_as: str | None
     """The damaged file's new name; None if nothing was wrong."""
     branches: tuple[SavedBranch, ...] = ()
     remarks: tuple[str, ...] = ()
-    """What could not be read and what was done about it, as sentences."""
+    """What could not be read, and what was done about it, as sentences."""
     is_whole: bool = True
-    """Whether all messages could be searched for. Else whole sessions may be lost without a
-    trace."""
+    """Whether the whole file could be searched for messages. If not, whole sessions may be lost
+    without a trace."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether no message is or may be missing or altered."""
+        """Whether surely no message is missing or altered."""
         return self.is_whole and all(branch.is_complete for branch in self.branches)
 
 
 def repair(path: str | Path, *, key: str | None = None) -> RepairReport:
-    """Save what is readable of a damaged file into a new one, which takes its place. An encrypted
-    file needs its key (default: the environment's); the new file has the same.
+    """Save what is readable of a damaged file into a new file, which takes its place. An encrypted
+    file needs its key (default: the environment's). The new file is encrypted with the same key.
 
     Raises:
         StoreFailed: there is no such file; it is in use; it holds nothing of a store; its key is
@@ -107,7 +107,7 @@ def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
 
 
 def _is_ours(file: Path, key: bytes | None) -> bool:
-    """Return whether a file with a foreign header has our tables, of this version."""
+    """Return whether a file with a wrong application id has our tables, in a known version."""
     try:
         db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READONLY)
         names = {row[0] for row in query(db, "SELECT name FROM sqlite_schema")}
@@ -121,7 +121,7 @@ def _is_ours(file: Path, key: bytes | None) -> bool:
 
 @contextmanager
 def _alone(file: Path, key: bytes | None) -> Iterator[None]:
-    """Keep writers out as far as a damaged file allows, and leave its log as it is."""
+    """Keep other writers out, as far as a damaged file allows. Leave its log unchanged."""
     db = None
     try:
         db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READWRITE)
@@ -131,7 +131,7 @@ def _alone(file: Path, key: bytes | None) -> Iterator[None]:
     except (apsw.BusyError, apsw.LockedError) as error:
         raise store_error(error, str(file), waited=_BUSY) from error
     except apsw.Error:
-        pass  # too damaged for locks
+        pass  # the file is too damaged to be locked
     try:
         yield
     finally:
@@ -169,7 +169,7 @@ def _rebuilt(
                 if not each.saved and not each.is_complete
             ]
         for (name,) in query(pool.writer, "SELECT id FROM branches"):
-            with suppress(OriginalsUnread):  # the check says so
+            with suppress(OriginalsUnread):  # the integrity check reports it
                 search.catch_up_branch(pool, text_of(name))
         remarks += [f"after the repair: {line}" for line in checking.integrity_check(pool)]
         pool.empty_log()
@@ -188,7 +188,8 @@ def _exchange(file: Path, new: Path) -> Path:
     for ending in ("", "-wal"):
         if Path(f"{file}{ending}").exists():
             _link(Path(f"{file}{ending}"), Path(f"{kept}{ending}"))
-    # Remove the old log before the new file appears: SQLite would apply it.
+    # Remove the old log before the new file appears. Otherwise SQLite would apply it to the new
+    # file.
     for ending in ("-wal", "-shm"):
         Path(f"{file}{ending}").unlink(missing_ok=True)
     os.replace(new, file)
@@ -197,7 +198,7 @@ def _exchange(file: Path, new: Path) -> Path:
 
 
 def _link(file: Path, name: Path) -> None:
-    """Hard-link a file; copy it where links are impossible."""
+    """Hard-link a file, or copy it if links are impossible."""
     try:
         os.link(file, name)
     except OSError:
@@ -206,7 +207,7 @@ def _link(file: Path, name: Path) -> None:
 
 
 def _give_to_owner_of(old: Path, new: Path) -> None:
-    """Give the new file the old one's owner and mode, as far as this user may, and no wider."""
+    """Give the new file the old one's owner and mode, if this user may; never wider permissions."""
     was = old.stat()
     if hasattr(os, "chown"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Values as columns and back: texts, times, JSON, messages."""
+"""Converts values to columns and back: texts, times, JSON, messages."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ Row = tuple[Any, ...]
 Column = str | bytes | int | float | None
 
 BITS = POSITION_BITS
-"""Bits of a message's key for its position; the branch's key is above them."""
+"""How many low bits of a message's key are its position. The branch's key is above them."""
 LAST = (1 << BITS) - 1
 """The highest position."""
 _FACTS = "key, id, role, timestamp, zone, token_count, importance_score, marks"
 MESSAGE_COLUMNS = f"{_FACTS}, payload, content"
-"""The columns that `columns_of` fills, after the key."""
+"""The columns that `columns_of` fills, with the key before them."""
 MOVED = "payload = x''"
 """SQL that matches a message whose text was moved out of `messages`."""
 ORIGINAL = "original"
-"""The SQL function that reads such a text (`originals`)."""
+"""The SQL function that reads a moved text (`originals`)."""
 TEXTS = f"iif({MOVED}, {ORIGINAL}(key, 0), payload), iif({MOVED}, {ORIGINAL}(key, 1), content)"
-"""The payload and the content of a message, wherever they are."""
+"""SQL for the payload and the content of a message, wherever they are kept."""
 MESSAGE = f"{_FACTS}, {TEXTS}"
 """The columns that `entry_of` reads."""
 SHORT = 500
-"""Texts with fewer characters are not compressed."""
+"""Shorter texts (in characters) are not compressed."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ZONE = "none"
 WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
-"""Errors of reading a row with invalid values."""
+"""Errors that reading a row with invalid values raises."""
 
 
 class Unreadable(Exception):
-    """A row has invalid values: its page was overwritten."""
+    """A row has invalid values, for example because its page was overwritten."""
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise `Unreadable` where a row cannot be converted."""
+    """Raise `Unreadable` if a row cannot be converted."""
     try:
         yield
     except WRONG as error:
@@ -58,13 +58,13 @@ def query(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> lis
 
 
 def first(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> Row | None:
-    """Return the first row of a query; None where there is none."""
+    """Return the first row of a query, or None."""
     rows = db.execute(sql, bindings).fetchall()
     return rows[0] if rows else None
 
 
 def text(value: str | None) -> str | bytes | None:
-    """Return a text as SQLite can store it: non-Unicode text becomes bytes."""
+    """Return a text in a form that SQLite can store: text that is not Unicode becomes bytes."""
     if value is None or value.isascii():
         return value
     try:
@@ -75,7 +75,7 @@ def text(value: str | None) -> str | bytes | None:
 
 
 def text_of(column: str | bytes) -> str:
-    """Return the text of a column written by `text`.
+    """Return the text of a column that `text` wrote.
 
     Raises:
         Unreadable: it is not text.
@@ -89,21 +89,21 @@ def text_of(column: str | bytes) -> str:
 
 
 def text_or_none(column: str | bytes | None) -> str | None:
-    """Like `text_of`; None for NULL."""
+    """Like `text_of`, but None for NULL."""
     return None if column is None else text_of(column)
 
 
 def compressed(value: str) -> str | bytes | None:
-    """Like `text`; a long text is compressed."""
+    """Like `text`, but compresses a text of `SHORT` characters or more."""
     if len(value) < SHORT:
         return text(value)
-    import zstandard  # loaded by those who write digests
+    import zstandard  # imported only when digests are used
 
     return zstandard.ZstdCompressor(level=9).compress(value.encode("utf-8", "surrogatepass"))
 
 
 def expanded(column: str | bytes) -> str:
-    """Return the text of a column written by `compressed`, or by `text`.
+    """Return the text of a column that `compressed` or `text` wrote.
 
     Raises:
         Unreadable: it is not text.
@@ -119,7 +119,7 @@ def expanded(column: str | bytes) -> str:
 
 
 def expanded_size(column: str | bytes) -> int:
-    """Return how many bytes the text of a column has, given at least the column's beginning."""
+    """Return the length of a column's text in bytes. The start of a compressed column is enough."""
     import zstandard
 
     if isinstance(column, bytes) and column.startswith(codec.ZSTD):
@@ -131,18 +131,18 @@ def json_of(value: object) -> str:
     """Return a JSON value as text.
 
     Raises:
-        InvalidMessage: JSON cannot carry it.
+        InvalidMessage: JSON cannot represent it.
     """
     return codec.dump(value).decode()
 
 
 def value_of(column: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value of a column written by `json_of`."""
+    """Return the value of a column that `json_of` wrote."""
     return codec.load(column.encode())
 
 
 def time_of(column: str) -> datetime:
-    """Return the time of an ISO text.
+    """Return the time that an ISO 8601 text stands for.
 
     Raises:
         Unreadable: it is not a time.
@@ -154,15 +154,15 @@ def time_of(column: str) -> datetime:
 
 
 def position_in(key: int) -> int:
-    """Return the position within a message's key."""
+    """Return the position in a message's key."""
     return key & LAST
 
 
 def columns_of(entry: Entry, position: int) -> Row:
-    """Return an entry's columns, except key, running total and chain hash.
+    """Return an entry's columns, without key, running total and chain hash.
 
     Raises:
-        InvalidMessage: it cannot be stored; the text says why.
+        InvalidMessage: the entry cannot be stored; the error says why.
     """
     message = entry.message
     content, payload = codec.encode(message, f"messages[{position}]")
@@ -182,7 +182,7 @@ def columns_of(entry: Entry, position: int) -> Row:
 
 
 def entry_of(row: Row) -> Entry:
-    """Return the entry of a row of `MESSAGE`.
+    """Make an entry from a row of `MESSAGE`.
 
     Raises:
         Unreadable: the row has invalid values.
@@ -203,13 +203,13 @@ def entry_of(row: Row) -> Entry:
 
 
 def moment(timestamp: int, zone: float | str | None) -> datetime:
-    """Return the time that two columns hold."""
+    """Return the time that the columns `timestamp` and `zone` hold."""
     since = timedelta(0, 0, timestamp)
     if zone is None:
         return _EPOCH + since
     if isinstance(zone, str):
         return _EPOCH.replace(tzinfo=None) + since
-    # Add up first: the same instant in UTC may be outside of the calendar.
+    # Add the offset first: the same instant in UTC may be outside of the calendar.
     at = timezone(timedelta(seconds=zone))
     return _EPOCH.replace(tzinfo=at) + (since + timedelta(seconds=zone))
 

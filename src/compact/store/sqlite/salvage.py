@@ -1,9 +1,9 @@
-"""The first step of `repair`: copies what is readable of a damaged file, table by table, into a new
-one. SQLite does all reading.
+"""The first step of `repair`: copies everything readable of a damaged file into a new one, table by
+table. SQLite does all the reading.
 
-SQL reads a table from both ends, up to a damaged page. For a table that was not read completely,
-every page of the file is tried: SQLite is told that the table consists of that page alone. So it
-reads the page even where the pages that led to it are lost.
+SQL reads a table from both ends, up to a damaged page. If a table was not read completely, every
+page of the file is tried: SQLite is told that the table consists of that page alone. So it reads
+the page even if the pages that led to it are lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compact.store.sqlite.encryption import connect
 from compact.store.sqlite.rows import BITS, LAST, Row, query
 
 _STOPS = (apsw.Error, UnicodeDecodeError)
-"""Errors of reading a damaged page."""
+"""Errors that reading a damaged page raises."""
 _TABLES: dict[str, str] = {
     "sessions": "typeof(scope) IN ('text', 'blob')",
     "branches": "true",
@@ -37,55 +37,55 @@ _TABLES: dict[str, str] = {
     "packed": "typeof(data) = 'blob'",
     "digests": "true",
 }
-"""Table → a check that tells its rows from other tables' if column types are not enough."""
+"""Table → a condition that tells its rows from other tables', if column types do not."""
 _OLDER = tuple(f"no such table: {name}" for name in ("changes", "digests", "archived", "packed"))
-"""Errors that only mean an older schema."""
+"""Errors that only mean that the file has an older schema."""
 _SMALLEST_ROW = 50
-"""Fewest bytes that a message takes: its time, its hash, and their header."""
+"""The fewest bytes that a message takes: its time, its hash and their header."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
-"""First byte of a page that holds rows: of a table, or of one that is an index (`notes`)."""
+"""First byte of a page of rows: in a table, and in one stored as an index (`notes`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Holds what the file's indexes show about lost rows. An index has some columns of a table."""
+    """What the file's indexes show about lost rows. An index repeats some columns of its table."""
 
     branches: dict[int, str]
-    """Key of a branch → its id."""
+    """Branch key → branch id."""
     owners: dict[int, int]
-    """Key of a branch → key of its session."""
+    """Branch key → session key."""
     sessions: dict[int, str]
-    """Key of a session → its id."""
+    """Session key → session id."""
     scopes: dict[int, str]
-    """Key of a session → its scope."""
+    """Session key → scope."""
     lengths: dict[int, list[int]]
-    """Key of a branch → its minimum lengths, one from each index."""
+    """Branch key → minimum lengths of the branch, one from each index."""
 
 
 class Salvage(NamedTuple):
-    """Says how far the damaged file could be read."""
+    """How far the damaged file could be read."""
 
     hints: Hints
     remarks: list[str]
     """What could not be read completely, as sentences."""
     is_whole: bool
-    """Whether the file has its full length and all messages were read. Else messages and whole
+    """Whether the file has its full length and all messages were read. If not, messages and whole
     sessions may be lost without a trace."""
     most: int
-    """How many messages the file had room for. References to later positions are damaged."""
+    """The most messages that the file had room for. A reference to a later position is damaged."""
     before: int
-    """Branches with keys below this number were read to their ends."""
+    """Branches with keys below this one were read to their ends."""
     since: int
-    """Branches with keys from this number on were read to their ends, too."""
+    """Branches with keys from this one on were read to their ends too."""
 
     def knows_end_of(self, branch: int) -> bool:
-        """Return whether no message after the branch's newest saved one can be lost."""
+        """Return whether the branch's newest saved message is surely its last."""
         return branch < self.before or branch >= self.since
 
 
 def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvage:
-    """Fill the new database from a copy of the damaged one, and destroy the copy. Single pages of
-    an encrypted file are not read.
+    """Fill the new database from a copy of the damaged one. The copy is destroyed. Of an encrypted
+    file, single pages are not tried.
     """
     remarks: list[str] = []
     source = _opened(copy, db, remarks) if key is None else _decrypted(copy, key, remarks)
@@ -121,7 +121,7 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
 
 
 def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connection:
-    """Return the copy with its log applied, and with a new header where its own is unreadable."""
+    """Open the copy and apply its log. If its header is unreadable, write a new one."""
     source = apsw.Connection(str(copy))
     try:
         query(source, "SELECT count(*) FROM sqlite_schema")
@@ -134,7 +134,7 @@ def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connect
     except apsw.Error:
         pass
     try:
-        # Without this, SQLite reads nothing of a file shorter than its header says.
+        # Without this, SQLite reads nothing of a file that is shorter than its header says.
         query(source, "PRAGMA writable_schema = on")
         query(source, "PRAGMA wal_checkpoint(TRUNCATE)")
     except apsw.Error as error:
@@ -159,8 +159,8 @@ def _of_unknown_length(head: bytes) -> bytes:
 
 
 def _sizes(copy: Path, *, is_readable: bool) -> tuple[int, int, int]:
-    """Bytes of a page, of the file, and of the file by its header (its length, where that is
-    encrypted).
+    """Return the size of a page, of the file, and of the file as its header says, in bytes. The
+    header of an encrypted file is not readable; then the last is the file's size.
     """
     with copy.open("rb") as file:
         head = file.read(32)
@@ -175,16 +175,16 @@ def _sizes(copy: Path, *, is_readable: bool) -> tuple[int, int, int]:
 
 
 class _TableReader:
-    """Reads a query's rows from the start and, if a damaged page stops it, from the end."""
+    """Reads a query's rows from the start, and from the end if a damaged page stops it."""
 
     def __init__(self, source: apsw.Connection, sql: str, keys: Sequence[str]) -> None:
         self._source, self._sql, self._keys = source, sql, keys
         self.stopped: Exception | None = None
         """The first error."""
         self.up = 0
-        """First column of the last row read from the start."""
+        """First column of the last row that was read from the start."""
         self.down = 1 << 2 * BITS
-        """First column of the last row read from the end."""
+        """First column of the last row that was read from the end."""
 
     def __iter__(self) -> Iterator[Row]:
         for row in self._part("ASC"):
@@ -208,11 +208,11 @@ class _TableReader:
 class _Table(NamedTuple):
     name: str
     columns: str
-    """Declared columns with their types."""
+    """The declared columns with their types."""
     keys: Sequence[str]
     """The primary key's columns."""
     selected: str
-    """Columns for a SELECT; texts as bytes, because damaged ones may not be UTF-8."""
+    """The columns for a SELECT. Texts are read as bytes, because damaged ones may not be UTF-8."""
 
 
 def _table(db: apsw.Connection, name: str) -> _Table:
@@ -239,7 +239,7 @@ def _insert(db: apsw.Connection, table: str, row: Row) -> None:
         for value, is_text in zip(row[::2], row[1::2], strict=True)
     ]
     marks = ", ".join("?" * len(values))
-    with suppress(apsw.ConstraintError):  # an impossible value for this column
+    with suppress(apsw.ConstraintError):  # the damaged value does not fit the column
         db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", values)
 
 
@@ -287,19 +287,19 @@ def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
 
 
 def _from_pages(copy: Path, table: _Table, page_size: int) -> Iterator[Row]:
-    """Yield a table's rows from every page, with the file's schema reduced to this table."""
+    """Yield a table's rows from every page. The copy's schema is reduced to this table."""
     for ending in ("-wal", "-shm"):
         Path(f"{copy}{ending}").unlink(missing_ok=True)
     with copy.open("r+b") as file:
         file.write(_first_page(table, page_size))
         file.flush()
         source = apsw.Connection(str(copy))
-        with suppress(apsw.Error):  # where there is no second page
+        with suppress(apsw.Error):  # the file has no second page
             query(source, "PRAGMA journal_mode = off; PRAGMA synchronous = off")
         leaf = _INDEX_LEAF if table.name == "notes" else _TABLE_LEAF
         for page in range(1, file.seek(0, 2) // page_size):
             file.seek(page * page_size)
-            # Leaves only: damaged inner pages may lead in circles.
+            # Leaf pages only: damaged inner pages may lead in circles.
             if file.read(1)[0] == leaf:
                 yield from _from_page(source, table, page + 1)
         source.close(True)

@@ -1,8 +1,9 @@
-"""Search by words: build the index, update it, and query it.
+"""Search by words: builds the index, updates it and queries it.
 
 The index stores no texts, only which words are in which message, by stem. Appending does not update
-it. A branch knows up to which position it is indexed. The rest follows in batches: some after each
-commit, all before a search. Other notes for memory's search go with the words (`text.turns`).
+it. Each branch stores the position up to which it is indexed. The rest is indexed in batches: some
+messages after each commit, all before a search. Other facts for memory's search are stored along
+with the words (`text.turns`).
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from compact.text.turns import LAYOUT, MOST_SPEAKERS, noted
 BATCH = 500
 """How many messages to index in one transaction."""
 MOST_SCANNED = 5_000
-"""How many messages to scan if there is no index. A word in more messages than this is common: it
-says little about any of them, and every message with the word costs time."""
+"""How many messages to scan if there is no index. A word in more messages than this counts as
+common: it says little about any of them, and takes long to look up."""
 
 Name = tuple[str, ...]
 
@@ -55,11 +56,11 @@ _UNINDEXED = f"""
 
 
 def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
-    """Return messages that share words with the question, best BM25 first, newer first among
-    equals. Names score higher where their pieces are adjacent. Common words count only where rare
-    ones find nothing.
+    """Return messages that share words with the question, best BM25 score first, newer first among
+    equals. A name scores higher if its pieces stand side by side. Common words count only if rare
+    words find nothing.
 
-    Where the index lacks messages and cannot be updated (read-only or locked file), the newest
+    If the index is incomplete and cannot be updated (read-only or locked file), the newest
     `MOST_SCANNED` messages are scanned instead.
     """
     names = looked_for(question)
@@ -89,7 +90,7 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
 
 
 def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
-    """Return the names without pieces that are in more than `MOST_SCANNED` messages."""
+    """Return the names without the pieces that are in more than `MOST_SCANNED` messages."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     pieces = {piece for name in names for piece in name}
     common = {
@@ -102,9 +103,9 @@ def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
 
 
 def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
-    """Return messages that share words with the question, without an index: only the newest
-    `MOST_SCANNED` are scanned. Each name whose pieces a message holds scores ln(1 + messages /
-    messages with the name).
+    """Return messages that share words with the question, without the index. Only the newest
+    `MOST_SCANNED` messages are scanned. Each name that a message contains adds ln(1 + messages /
+    messages with the name) to its score.
     """
     names = looked_for(question)
     with pool.read() as db:
@@ -125,10 +126,10 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
 
 
 def expression_of(name: Name) -> str:
-    """Return a name as an FTS5 expression. Pieces hold letters and digits only."""
+    """Return a name as an FTS5 expression. Pieces contain only letters and digits."""
     phrase = '"' + " ".join(name) + '"'
     if len(name) == 1 or any(spaced(piece) != piece for piece in name):
-        return phrase  # separated Chinese characters would form other words
+        return phrase  # Chinese text is indexed by character, so its characters must stay together
     apart = " AND ".join('"' + piece + '"' for piece in name)
     return f"({phrase} OR ({apart}))"
 
@@ -137,7 +138,7 @@ def expression_of(name: Name) -> str:
 
 
 def is_complete(pool: Pool, branch_id: str) -> bool:
-    """Update the index. Return whether it now holds the whole branch."""
+    """Update the index. Return whether it now covers the whole branch."""
     try:
         catch_up_branch(pool, branch_id)
     except StoreDamaged:
@@ -148,7 +149,7 @@ def is_complete(pool: Pool, branch_id: str) -> bool:
 
 
 def catch_up_branch(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
-    """Index the missing messages of a branch and its ancestors; at most `most`.
+    """Index the missing messages of a branch and its ancestors, at most `most`.
 
     Raises:
         StoreFailed: the file cannot be written.
@@ -167,8 +168,8 @@ def unindexed(db: apsw.Connection) -> int:
 
 
 def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> bool:
-    """Index the missing messages of every branch; whether that succeeded. `progress` gets the
-    messages done and the total, after each batch.
+    """Index the missing messages of every branch. Return whether all are indexed now. After each
+    batch, `progress` gets the number of messages done and the total.
     """
     every = done = first_branch = at = 0
     tell = progress or (lambda *_: None)
@@ -189,7 +190,7 @@ def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> 
             try:
                 batch = _index_batch(pool, lagging, BATCH)
             except OriginalsUnread:
-                away.add(at)  # the other branches are found all the same
+                away.add(at)  # skip this branch: its archive cannot be read
                 continue
             if not batch:
                 return not away
@@ -204,8 +205,8 @@ def catch_up(pool: Pool, progress: Callable[[int, int], None] | None = None) -> 
 def _index_batch(
     pool: Pool, stretches: Callable[[apsw.Connection], Iterable[Stretch]], most: int
 ) -> int:
-    """Index the next messages of stretches in one transaction, since each waits for the disk;
-    returns how many. Texts are made before locking the file.
+    """Index the next messages of these stretches in one transaction, because each commit waits for
+    the disk. Return how many. The texts are prepared before the file is locked.
     """
     with pool.read() as db:
         found, left = list[_Lag](), most
@@ -225,7 +226,7 @@ def _index_batch(
 
 
 class _Lag(NamedTuple):
-    """The next messages of a branch that are not indexed."""
+    """The next messages of a branch that are not indexed yet."""
 
     branch: int
     start: int
@@ -241,8 +242,8 @@ def _lag(db: apsw.Connection, stretch: Stretch, most: int) -> _Lag | None:
 
 
 def _indexed(rows: Sequence[Row]) -> tuple[list[tuple[int, str]], tuple[str, bytes]]:
-    """Return the text of each message for the index, and what `turns` holds of all: the speakers
-    as JSON, and the packed notes on each message. Notes name a speaker by number, from 1.
+    """Return the text to index of each message, and a row for `turns`: speakers as JSON, and the
+    packed facts on each message. Facts give the speaker's number, from 1; 0 means none.
     """
     texts = list[tuple[int, str]]()
     speakers: dict[str, int] = {}
@@ -262,7 +263,7 @@ def _indexed(rows: Sequence[Row]) -> tuple[list[tuple[int, str]], tuple[str, byt
 def _store(
     db: apsw.Connection, lag: _Lag, texts: Sequence[tuple[int, str]], turns: tuple[str, bytes]
 ) -> None:
-    """Add messages to the index, unless somebody else did so meanwhile."""
+    """Add messages to the index, unless another process has done so meanwhile."""
     stop = position_in(texts[-1][0]) + 1
     sql = "UPDATE branches SET indexed = ? WHERE key = ? AND indexed = ? RETURNING 1"
     if not query(db, sql, (stop, lag.branch, lag.start)):
@@ -276,7 +277,7 @@ def _store(
 
 
 def indexed_text(words: str) -> str:
-    """Return text for the index: Unicode, with other forms of its words."""
+    """Return the text to index: valid Unicode, with other forms of its words added."""
     whole = text(index_words(words).replace("\x00", " ")) or ""
     return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
 

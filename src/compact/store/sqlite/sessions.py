@@ -1,4 +1,4 @@
-"""Make, fork and delete sessions and their branches."""
+"""Creates, forks and deletes sessions and their branches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OF_BRANCH = {
     "vectors": "vectors WHERE message",
     "turns": f"turns WHERE branch << {BITS}",
 }
-"""Kind of row → the table and condition that find a branch's rows by key."""
+"""Kind of row → the table and column that find a branch's rows by key."""
 
 
 def session(db: apsw.Connection, session_id: str) -> Session | None:
@@ -83,11 +83,11 @@ def _session_of(row: Row) -> Session:
 def describe(
     db: apsw.Connection, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
 ) -> Session:
-    """Replace a session's title and metadata; returns the session.
+    """Replace a session's title and metadata. Return the session.
 
     Raises:
         NotFound: no such session.
-        InvalidMessage: JSON cannot carry the metadata.
+        InvalidMessage: JSON cannot represent the metadata.
     """
     sql = "UPDATE sessions SET title = ?, metadata = ? WHERE id = ?"
     db.execute(sql, (text(title), json_of(metadata), text(session_id)))
@@ -165,11 +165,11 @@ def fork(db: apsw.Connection, branch_id: str, at: int) -> Branch:
 
 
 def begin(db: apsw.Connection, branch: Branch) -> int:
-    """Insert a branch that continues its parent; returns its key.
+    """Insert a branch that continues its parent. Return its key.
 
     Raises:
         NotFound: no such parent or position.
-        Superseded: a branch of that id exists.
+        Superseded: a branch with that id exists.
     """
     parent = branch_lineage.branch(db, branch.parent or "")
     at = branch.fork
@@ -186,7 +186,8 @@ def _is_branch(db: apsw.Connection, name: str) -> bool:
 
 
 def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
-    """Delete a session's rows. Return how many by table. Their bytes are overwritten later.
+    """Delete a session's rows. Return table → how many. Their bytes are overwritten later
+    (`sweeping`).
 
     Raises:
         NotFound: no such session.

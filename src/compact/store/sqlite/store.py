@@ -1,7 +1,7 @@
-"""`SQLiteManager`: sessions in one SQLite file. An overview; the other modules do the work.
+"""`SQLiteManager`: sessions in one SQLite file. The other modules of this folder do the work.
 
-Many threads and processes may use one file at once: readers never wait, writers take turns. What a
-call stored is on the disk when it returns (`durability="full"`), all of it or nothing.
+Many threads and processes may use one file at once. Readers never wait; writers take turns. With
+`durability="full"`, everything that a call stores is on the disk when the call returns.
 """
 
 from __future__ import annotations
@@ -42,24 +42,25 @@ from compact.text.conversation import Conversation
 from compact.text.turns import TurnTable
 
 INDEXED_AFTER_COMMIT = 2_000
-"""How many messages to index after a commit, so that a long session's first search is quick."""
+"""How many messages to index after a commit, to make a long session's first search quick."""
 MOST_ENDS = 1_000
-"""How many branch ends to keep in memory. Appending to another branch costs three statements."""
+"""How many branch ends to keep in memory. An append to another branch takes three statements."""
 
 
 class SQLiteManager:
     """A session store in a file, or in memory.
 
-    `durability` says when an append returns: `full` when it is on the disk, `normal` when the
-    operating system has it. With `normal`, a power cut may lose the last moments, but never damages
-    the file. `busy_timeout` is how many seconds a writer waits for other processes.
+    `durability` says when an append returns: with `full` when the data is on the disk, with
+    `normal` when the operating system has it. With `normal`, a power cut may lose the last moments,
+    but never damages the file. `busy_timeout` is how many seconds a writer waits for other
+    processes.
 
-    With a `key` (default: `COMPACT_ENCRYPTION_KEY` of the environment) the file and its archives
+    With a `key` (default: `COMPACT_ENCRYPTION_KEY` in the environment) the file and its archives
     are encrypted. That needs `apsw-sqlite3mc` instead of `apsw`.
 
     Raises:
         StoreFailed: the file cannot be opened, or not with this key; or it belongs to a newer
-            compact or another application.
+            compact or to another application.
         StoreDamaged: the file is damaged, or not a database.
     """
 
@@ -80,7 +81,7 @@ class SQLiteManager:
             passphrase=Passphrase.in_force(key),
         )
         self._ends: dict[str, Tail] = {}
-        """Ends of branches after this store's last append."""
+        """Branch id → the branch's end after this store's last append."""
         self._memory = memory_index.MemoryIndex(self._pool)
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
@@ -88,33 +89,31 @@ class SQLiteManager:
         self._discard()
 
     def _discard(self) -> None:
-        """Remove files of archives that no session needs; after a failure, a later call tries
-        again.
-        """
+        """Remove archive files that no session needs. After a failure a later call tries again."""
         with suppress(StoreFailed, OSError):
             forgetting.discard(self._pool)
 
     @property
     def path(self) -> str:
-        """The file's name, or `:memory:`."""
+        """The file's path, or `:memory:`."""
         return self._pool.path
 
     @property
     def pool(self) -> Pool:
-        """The store's connections, for other tables in the same file."""
+        """The store's connections, for code that keeps other tables in the same file."""
         return self._pool
 
     @property
     def db(self) -> apsw.Connection:
-        """The writing connection, for work that has no method. Leave no transaction open."""
+        """The writing connection, for work that no method does. Leave no transaction open."""
         return self._pool.writer
 
     def version(self) -> tuple[int, int] | None:
-        """See `Versioned`; never waits."""
+        """See `Versioned`. Never waits."""
         return self._pool.version()
 
     def close(self) -> None:
-        """Close the file. Closing twice is no error."""
+        """Close the file. Closing twice does no harm."""
         self._pool.close()
 
     def __enter__(self) -> Self:
@@ -151,16 +150,16 @@ class SQLiteManager:
     fork = in_transaction(Pool.write, session_rows.fork)
 
     def delete_session(self, session_id: str) -> None:
-        """Delete a session for good. Afterwards no part of the file holds its words, nor does the
-        log once no reader needs it. Quotes of it in other sessions of the scope are removed.
+        """Delete a session for good. Afterwards no part of the file contains its words, nor does
+        the log once no reader needs it. Quotes of it in other sessions of the scope are removed
+        too.
 
-        The whole file is rewritten, which takes seconds for a gigabyte and as much free space
-        again.
+        The whole file is rewritten. A gigabyte takes seconds, and as much free space again.
 
         Raises:
             NotFound: no such session.
-            StoreFailed: it could not be deleted; or it was, and traces are left, as the text says.
-                The next deletion or opening removes them.
+            StoreFailed: it could not be deleted. Or it was deleted but traces remain; the message
+                says so, and the next deletion or opening removes them.
         """
         forgetting.delete(self._pool, session_id)
         try:
@@ -175,7 +174,7 @@ class SQLiteManager:
     forget_scope = on_pool(forgetting.forget_scope)
 
     def get_conversation(self, session_id: str) -> Conversation:
-        """Return the session's messages, with their tokens, as one value.
+        """Return the session's messages, with their token counts, as one value.
 
         Raises:
             NotFound: no such session.
@@ -203,7 +202,7 @@ class SQLiteManager:
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
-        """Append entries, durably and all or none; returns the branch's new length.
+        """Append entries, all or none. Return the branch's new length.
 
         Raises:
             Superseded: the branch no longer has `expected` messages.
@@ -240,16 +239,16 @@ class SQLiteManager:
     # --- projections and moves --------------------------------------------------------------------
 
     def commit(self, step: Step) -> Move:
-        """Store a step with its projection and checkpoints, and put it in force: all or nothing.
+        """Store a step with its projection and checkpoints, all or none, and put it in force.
 
         Raises:
-            Superseded: another move came first, or another branch of that id.
+            Superseded: another move came first, or a branch with that id exists.
             NotFound: no such session, or it has no such branch.
-            InvalidInput: another session has a projection of that id.
+            InvalidInput: another session has a projection with that id.
         """
         with self._pool.write() as db:
             move = projections.commit(db, step)
-        # The step is stored. A search indexes what is still missing.
+        # The step is stored, so a failure here is ignored. A search indexes what is missing.
         with suppress(StoreFailed, NotFound):
             search.catch_up_branch(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
         return move
@@ -277,15 +276,14 @@ class SQLiteManager:
     catch_up = on_pool(search.catch_up)
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Return messages on a branch (ancestors included) that match the text, best first.
-
-        Where the index cannot be updated, only the newest 5,000 messages are scanned.
+        """Return messages on a branch (ancestors included) that match the text, best first. If the
+        index cannot be updated, only the newest 5,000 messages are scanned.
         """
         return search.search(self._pool, branch_id, text, most)
 
     def turns(self, scope: str | None) -> TurnTable:
-        """Return the messages of a scope's sessions, or of all, as memory's search needs them.
-        Updates the index first, as far as possible.
+        """Return the messages of a scope's sessions as memory's search needs them. `scope` None
+        means all. Updates the index first, if it can.
         """
         return self._memory.turns(scope, complete=self.catch_up())
 
@@ -319,12 +317,13 @@ class SQLiteManager:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> BackupCounts:
-        """Copy the whole database to a new file, and the archives of its sessions into a new folder
-        beside it, while others read and write. `progress` gets the bytes done and the total.
+        """Copy the database to a new file, and its sessions' archives into a new folder beside it.
+        Others may read and write meanwhile. `progress` gets the number of bytes copied and the
+        total.
 
         Raises:
             StoreFailed: a target exists, or something cannot be read or written.
-            StoreDamaged: an archive is missing or altered.
+            StoreDamaged: an archive is missing or was changed.
         """
         _check_name(file)
         made, kept = named_path(file).absolute(), named_path(archive).absolute()

@@ -1,7 +1,7 @@
-"""Remove the bytes of deleted rows from the file.
+"""Removes the bytes of deleted rows from the file.
 
-SQLite overwrites what it deletes (`secure_delete`). That misses old places of rows in a page, and
-words that the index merely marked as deleted. So the indexes and the file are rewritten. The order
+SQLite overwrites deleted rows (`secure_delete`). But a page may still hold a row's former place,
+and the word index only marks words as deleted. So the index and the file are rewritten. The order
 to sweep is stored with the deletion. After a failure or a crash the next opening carries it out.
 """
 
@@ -14,17 +14,17 @@ from compact.store.sqlite.rows import query
 
 _CHORE = "sweep"
 WORTH_SHRINKING = 0.03
-"""Which share of the file must be free before it is rewritten. That takes seconds for a gigabyte,
-so one old session a day must not cause it."""
+"""The share of free pages from which the file is rewritten. Rewriting a gigabyte takes seconds, so
+one old session a day must not cause it."""
 
 
 def order(db: apsw.Connection) -> None:
-    """Order a sweep, within the transaction that deletes."""
+    """Order a sweep. Call this in the transaction that deletes."""
     db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (_CHORE,))
 
 
 def is_due(db: apsw.Connection) -> bool:
-    """Return whether a sweep is ordered."""
+    """Return whether a sweep was ordered and is not done yet."""
     return bool(query(db, "SELECT 1 FROM chores WHERE name = ?", (_CHORE,)))
 
 
@@ -43,17 +43,18 @@ def sweep_if_due(pool: Pool) -> None:
 
 
 def _rewrite(pool: Pool, db: apsw.Connection) -> None:
-    db.execute("INSERT INTO words (words) VALUES ('optimize')")  # without deleted words
+    # removes deleted words from the index
+    db.execute("INSERT INTO words (words) VALUES ('optimize')")
     db.execute("VACUUM")
     pool.empty_log()
 
 
 def shrink(pool: Pool, freed: int) -> None:
-    """Give free space back to the file system, if there is enough of it. `freed` is how many bytes
-    of texts have just left, which another place holds.
+    """Return free space to the file system, if there is enough of it. `freed` is how many bytes of
+    texts were just moved away.
 
     Raises:
-        StoreFailed: the disk is full, or others keep the file locked.
+        StoreFailed: the disk is full, or another process keeps the file locked.
     """
     with pool.alone() as db:
         pages, free = int(db.pragma("page_count")), int(db.pragma("freelist_count"))

@@ -1,4 +1,4 @@
-"""Store whole sessions, and append what was added to their source, in one transaction each."""
+"""Stores whole sessions, and appends what was added to their source. Each is one transaction."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from compact.store.whole_session import WholeSession, since
 
 
 def put(db: apsw.Connection, whole: WholeSession) -> Session:
-    """Store a new session with everything that belongs to it. Return the session.
+    """Store a new session with everything that belongs to it. Return it.
 
     Raises:
-        Superseded: a session of that id exists.
-        InvalidInput: another session has a branch or projection of one of its ids.
+        Superseded: a session with that id exists.
+        InvalidInput: another session has a branch or projection with one of its ids.
     """
     session, (root, *branches) = whole.session, whole.parts
     if session_rows.session(db, session.id) is not None:

@@ -1,8 +1,8 @@
 """An optional backend: vectors in `vec0` tables of sqlite-vec (extra `vec`).
 
-The table `vectors` stays authoritative. A table `vec_GENERATION` in the same file is a copy, which
-is updated before each question. Without the extension a file with such tables still opens, and
-removing a vector then empties the copy's own tables (docs/decisions/075).
+The table `vectors` is the original. Each generation has a copy, `vec_GENERATION`, in the same file,
+which is updated before each search. A file with such tables opens without the extension too.
+Removing a vector then empties the copy (docs/decisions/075).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 NAME = "sqlite-vec"
 """The name of this backend."""
 MOST = 4_096
-"""Most rows that a `vec0` table returns. If more are wanted, all rows are compared."""
+"""The most rows that a `vec0` table returns. If more are wanted, all rows are compared."""
 PIECES = 4
-"""How many rows to ask for per wanted message, because a message may have several pieces."""
+"""How many rows to ask for per wanted message. A message may have several pieces."""
 _PARTS = ("rowids", "chunks", "vector_chunks00", "metadatachunks00")
-"""Suffixes of the shadow tables of a `vec0` table."""
+"""Suffixes of the tables in which `vec0` keeps its data."""
 
 
 def load(db: apsw.Connection) -> None:
@@ -57,7 +57,7 @@ def load(db: apsw.Connection) -> None:
 
 
 def catch_up(db: apsw.Connection, of: Generation) -> None:
-    """Update the generation's table from its rows, within a writing transaction."""
+    """Update the generation's copy from its rows. Needs a write transaction."""
     load(db)
     table = _table(of.key)
     db.execute(
@@ -82,8 +82,8 @@ def catch_up(db: apsw.Connection, of: Generation) -> None:
 
 
 def _is_current(db: apsw.Connection, key: int) -> bool:
-    """Return whether the table has the generation's rows. Keys are never reused, so equal counts
-    and highest keys mean equal rows.
+    """Return whether the copy has exactly the generation's rows. Keys are never reused, so equal
+    counts and highest keys mean equal rows.
     """
     if not _is_there(db, key):
         return False
@@ -103,7 +103,7 @@ def _is_there(db: apsw.Connection, key: int) -> bool:
 
 def remove(db: apsw.Connection, key: int, rows: Iterable[int]) -> None:
     """Remove rows of a generation from its copy. Without the extension the copy is emptied; the
-    next question fills it.
+    next search fills it again.
     """
     if not _is_there(db, key):
         return
@@ -116,7 +116,7 @@ def remove(db: apsw.Connection, key: int, rows: Iterable[int]) -> None:
 
 
 def drop(db: apsw.Connection, key: int) -> None:
-    """Drop the copy of a deleted generation. Without the extension an empty table stays."""
+    """Drop the copy of a deleted generation. Without the extension an empty table remains."""
     if _is_there(db, key):
         with suppress(apsw.SQLError):
             db.execute(f"DROP TABLE {_table(key)}")
@@ -125,8 +125,8 @@ def drop(db: apsw.Connection, key: int) -> None:
 def nearest(
     pool: Pool, of: Generation, asked: bytes, most: int, ranges: Sequence[tuple[int, int]]
 ) -> list[Near]:
-    """Return the messages nearest to the question, nearest first, each by its best piece; older
-    first among equals.
+    """Return the messages nearest to the question, nearest first, older first among equals. A
+    message counts by its best piece.
     """
     with pool.read() as db:
         is_current = _is_current(db, of.key)
@@ -154,7 +154,7 @@ def _rows(
     most: int,
     ranges: Sequence[tuple[int, int]],
 ) -> list[tuple[int, int, float]]:
-    """Message, piece and distance of the nearest rows within the ranges, nearest first."""
+    """Return message, piece and distance of the nearest rows within the ranges, nearest first."""
     within = "EXISTS (SELECT 1 FROM json_each(?) r WHERE {} BETWEEN r.value->>0 AND r.value->>1)"
     spans = json.dumps([list(each) for each in ranges])
     if most > MOST:

@@ -1,9 +1,10 @@
 """The vectors of one generation in memory, as a matrix and as sign bits, and the search over them.
 
 A search compares signs first: 48 bytes for a vector of 384 numbers. Counting the differing bits of
-a hundred thousand takes less than a millisecond. The rows that differ least are then compared
-exactly. Few rows, or many wanted ones, are all compared exactly. Before each search the changes
-since the last one are read from the store, so that other processes' vectors are found.
+a hundred thousand vectors takes less than a millisecond. The rows that differ least are then
+compared exactly. If there are few rows, or many are wanted, all are compared exactly. Before each
+search, changes since the last one are read from the store, so vectors that other processes stored
+are found.
 """
 
 from __future__ import annotations
@@ -24,49 +25,49 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Ranges = tuple[tuple[int, int], ...]
 READ = 2_000
-"""Rows read at once. Fewer takes longer, more needs more memory."""
+"""How many rows to read at once. Fewer takes longer; more needs more memory."""
 CANDIDATES = 800
-"""Least rows compared exactly: they contain .998 of the ten nearest; 400 rows .996, 200 rows .988
-(docs/decisions/053-vectors.md)."""
+"""The fewest rows to compare exactly. 800 rows contain .998 of the ten nearest vectors, 400 rows
+.996, 200 rows .988 (docs/decisions/053-vectors.md)."""
 SHARE = 8
-"""Candidates per wanted row."""
+"""How many rows to compare exactly for each wanted row."""
 MOST_HELD = 512 << 20
-"""Bytes of vectors held in memory: 350,000 vectors of 384 numbers. Of more, only the signs are
-held, a thirty-second of it; likely rows are read for each question, in some milliseconds. A higher
-limit is faster and needs more memory."""
+"""The most bytes of vectors to hold in memory: 350,000 vectors of 384 numbers. Of a larger
+generation only the signs are held, a thirty-second of the size. Likely rows are then read for each
+question, which takes some milliseconds. A higher limit is faster and needs more memory."""
 SAMPLE = 10_000
-"""Rows in the sample. Fewer make the mean less exact; more take longer."""
+"""How many rows the mean is computed from. Fewer make it less exact; more take longer."""
 _GROWN = 2
-"""Growth of a generation after which its mean is computed again."""
+"""How many times larger a generation must be before its mean is computed again."""
 
 
 class Held(NamedTuple):
-    """The state of a generation in memory. Immutable: a newer state is another object, which shares
-    unchanged arrays.
+    """The state of a generation in memory. It is immutable: a newer state is another object, which
+    shares unchanged arrays.
     """
 
     last: int
     """The highest key among the rows."""
     removed: int
-    """The generation's count of removals."""
+    """How many removals the generation has counted."""
     newest: int | None
-    """The highest key in the whole table."""
+    """The highest key in the whole table, of any generation."""
     keys: Ints
     """The rows' keys, ascending."""
     messages: Ints
     chunks: Ints
     rows: Floats
-    """A row for each key; empty where they are too many to hold, and read when needed."""
+    """A vector for each key. Empty if they are too many to hold; then they are read when needed."""
     order: Ints
-    """Row numbers by message and piece."""
+    """Row numbers, sorted by message and piece."""
     sorted_messages: Ints
     sample: Floats
-    """Rows spread evenly over the generation."""
+    """Rows taken evenly from the whole generation."""
     mean: Floats
     fitted: int
-    """How many rows the sample represents."""
+    """How many rows the generation had when the sample was taken."""
     signs: NDArray[np.uint64]
-    """64 signs in each number: a row for every 64 dimensions, a column for each vector."""
+    """Signs, 64 in each number: a row for every 64 dimensions, a column for each vector."""
 
     @property
     def is_whole(self) -> bool:
@@ -75,7 +76,7 @@ class Held(NamedTuple):
 
 
 def held(db: apsw.Connection, generation: int, dimensions: int, known: Held | None) -> Held:
-    """Return the state of a generation as stored now; `known` is an earlier state."""
+    """Return the generation's present state. `known` is an earlier state to start from."""
     sql = "SELECT removed, (SELECT max(key) FROM vectors) FROM generations WHERE key = ?"
     removed, newest = first(db, sql, (generation,)) or (0, 0)
     if known is not None and (known.removed, known.newest) == (removed, newest):
@@ -106,7 +107,7 @@ def _may_be_held(size: int, dimensions: int) -> bool:
 
 
 def _count(db: apsw.Connection, generation: int, after: int) -> int:
-    # All rows are counted by the index, the newest by the table.
+    # Counting all rows uses the index; counting only the newest uses the table.
     later = " AND key > ?" if after else ""
     sql = "SELECT count(*) FROM vectors WHERE generation = ?"
     return int(query(db, sql + later, (generation, after)[: 1 + bool(after)])[0][0])
@@ -115,7 +116,7 @@ def _count(db: apsw.Connection, generation: int, after: int) -> int:
 def _read(
     db: apsw.Connection, generation: int, after: int, dimensions: int
 ) -> Iterator[tuple[Sequence[tuple[int, ...]], Floats]]:
-    """Rows with keys above `after`, in parts: key, message and piece as columns, and vectors."""
+    """Yield rows with keys above `after`, in parts: key, message, piece and vector."""
     sql = """
         SELECT key, message, chunk, vector FROM vectors WHERE generation = ? AND key > ?
         ORDER BY key
@@ -160,7 +161,7 @@ def _sampled(db: apsw.Connection, generation: int, size: int) -> Floats:
 
 
 def fetched(db: apsw.Connection, keys: Ints) -> tuple[Ints, Floats]:
-    """Return the vectors that exist of these keys, with the keys; both ascend."""
+    """Return those of these keys that exist, and their vectors. Both are sorted by key."""
     sql = """
         SELECT key, vector FROM vectors WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key
     """
@@ -193,7 +194,7 @@ def _with_more(db: apsw.Connection, generation: int, known: Held, size: int) -> 
 
 
 def _longer(old: Any, more: Any) -> Any:  # noqa: ANN401 - two arrays of any kind, and one of the same
-    """Two arrays in one, with spare room, so that the next append copies nothing."""
+    """Return both arrays as one, with spare room, so that the next call copies nothing."""
     size, room = len(old) + len(more), old.base
     if room is None or room.shape[1:] != old.shape[1:] or len(room) < size:
         room = np.empty((size + size // 4, *old.shape[1:]), old.dtype)
@@ -241,12 +242,12 @@ def _signs(rows: Floats, mean: Floats) -> NDArray[np.uint64]:
 
 
 Fetch = Callable[[Ints], tuple[Ints, Floats]]
-"""Gives the vectors of keys: `fetched`, in its own transaction."""
+"""A function that returns the vectors of keys: `fetched` in a transaction of its own."""
 
 
 def nearest(now: Held, asked: Floats, most: int, ranges: Ranges, fetch: Fetch) -> list[Near]:
-    """Return the messages nearest to the question, nearest first, each by its best piece; older
-    first among equals. `ranges` limit the keys of messages, both ends included.
+    """Return the messages nearest to the question, nearest first, older first among equals. A
+    message counts by its best piece. `ranges` limit the keys of messages, both ends included.
     """
     rows = _within(now, ranges)
     wanted = max(CANDIDATES, SHARE * most)
@@ -259,14 +260,15 @@ def nearest(now: Held, asked: Floats, most: int, ranges: Ranges, fetch: Fetch) -
 
 
 def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | None]:
-    """These rows, or all, and their numbers, as far as they exist."""
+    """Return the vectors of these rows (None: all), and the numbers of rows that exist."""
     if now.is_whole:
         if rows is None:
             return now.rows, None
         start = int(rows[0]) if len(rows) else 0
         part = now.rows[start : start + len(rows)]
         is_run = len(part) == len(rows) and bool((rows[1:] - rows[:-1] == 1).all())
-        return (part if is_run else now.rows[rows]), rows  # a session's rows are often consecutive
+        # a session's rows are often consecutive: then no copy is needed
+        return (part if is_run else now.rows[rows]), rows
     chosen = np.arange(len(now.keys)) if rows is None else np.sort(rows)
     there, vectors = fetch(now.keys[chosen])
     return vectors.reshape(-1, now.rows.shape[1]), chosen[np.isin(now.keys[chosen], there)]
@@ -290,7 +292,7 @@ def _within(now: Held, ranges: Ranges) -> Ints | None:
 
 
 def _likely(now: Held, vector: Floats, rows: Ints | None, wanted: int) -> Ints:
-    """Return at least `wanted` of the rows: those whose signs differ least from the question's."""
+    """Return the rows whose signs differ least from the question's: `wanted` or a few more."""
     asked = _signs(vector[None, :], np.zeros_like(vector))[:, 0]
     signs = now.signs if rows is None else now.signs[:, rows]
     differing = np.zeros(signs.shape[1], np.uint16)

@@ -1,5 +1,5 @@
-"""Embed pending messages in batches. Texts are read, the model runs with nothing locked, and
-vectors are stored together with the embedded positions, all or none.
+"""Embeds pending messages in batches. Nothing is locked while the model runs. Vectors and the
+position up to which a branch is embedded are stored together, all or none.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from compact.store.sqlite.vectors import Gap, Vector
 from compact.text.embedding import Generation, Numbers, cut, embedded_text
 
 BATCH = 64
-"""How many messages to embed and store at once. A crash loses one batch."""
+"""How many messages to embed and store at once. A crash loses at most one batch."""
 ASKED = 64
-"""How many texts to give a model at once."""
+"""How many texts to give the model in one call."""
 SWEPT = 1_000
-"""How many rows of a replaced generation to remove at once."""
+"""How many rows of a replaced generation to remove in one transaction."""
 
 
 class Part(NamedTuple):
-    """Holds pending messages of one branch, with their texts in pieces."""
+    """Pending messages of one branch, with their texts cut into pieces."""
 
     gap: Gap
     pieces: list[tuple[int, int, str]]
-    """Message key, piece number, piece."""
+    """Message key, number of the piece, text of the piece."""
 
 
 def embed_pending(
@@ -41,9 +41,7 @@ def embed_pending(
     most: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Embed pending messages; returns how many. A branch whose archive is out of reach stays
-    pending.
-    """
+    """Embed pending messages. Return how many. Branches with an unreadable archive stay pending."""
     now = generation_for(pool, embedder)
     with pool.read() as db:
         total = vectors.pending(db, now.key)
@@ -62,7 +60,7 @@ def embed_pending(
 
 
 def generation_for(pool: Pool, embedder: Embedder) -> Generation:
-    """Return the embedder's generation. Make one if there is none."""
+    """Return the embedder's generation. It is created if there is none."""
     of = embedder.name, embedder.version, embedder.dimensions
     with pool.read() as db:
         known = vectors.find(db, *of, ("serving", "made"))
@@ -94,7 +92,7 @@ def _is_leaving(pool: Pool) -> bool:
 
 
 def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Iterator[list[Part]]:
-    """Yield what was pending at the start, in batches. Each batch is read when its turn comes."""
+    """Yield what was pending at the start, in batches. A batch is read when it is needed."""
     after, batch, left = 0, list[Part](), total
     while left > 0:
         with pool.read() as db:
@@ -105,7 +103,7 @@ def _batches(pool: Pool, now: Generation, embedder: Embedder, total: int) -> Ite
             for part in _slices(gap, left):
                 try:
                     read = _read(pool, part, embedder)
-                except OriginalsUnread:  # its branch stays pending, the others get vectors
+                except OriginalsUnread:  # this branch stays pending; the others get vectors
                     break
                 left -= part.stop - part.start
                 batch.append(read)
@@ -140,7 +138,7 @@ def _read(pool: Pool, gap: Gap, embedder: Embedder) -> Part:
 
 
 def pieces_by(embedder: Embedder, text: str) -> list[str]:
-    """Cut a text into pieces that the embedder can read. A blank text gives no pieces."""
+    """Cut a text into pieces that fit the embedder. A blank text gives no pieces."""
     if not text or text.isspace():
         return []
     return embedder.pieces(text) if isinstance(embedder, CutsTexts) else cut(text)
@@ -150,7 +148,7 @@ def pieces_by(embedder: Embedder, text: str) -> list[str]:
 
 
 def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, list[Vector]]]:
-    """Return the parts with their vectors."""
+    """Embed the parts' pieces. Return each part with its vectors."""
     texts = [text for part in batch for _, _, text in part.pieces]
     data = iter(
         row
@@ -164,10 +162,10 @@ def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, li
 
 
 def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
-    """Return the texts' vectors in the form that is stored.
+    """Return the texts' vectors, in the form in which they are stored.
 
     Raises:
-        ModelFailed: the number of vectors or the vectors themselves are wrong.
+        ModelFailed: the model returned too few or too many vectors, or invalid ones.
     """
     rows = embedder.embed(texts, query=False)
     try:
@@ -177,7 +175,7 @@ def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
 
 
 def as_stored(found: Sequence[Numbers], count: int, dimensions: int) -> list[bytes]:
-    """Return vectors as bytes, each normalized to length 1.
+    """Return vectors as bytes (little-endian float32), each normalized to length 1.
 
     Raises:
         InvalidInput: wrong count or dimensions, a zero vector, or a number that is not finite.

@@ -1,9 +1,9 @@
 """`VectorStore`: vectors of a store's messages, or under an application's own names, in the store's
 file.
 
-Vectors are rows of a table, in the byte format of sqlite-vec. Searching needs no extension
-(docs/decisions/053), and uses sqlite-vec by choice (`vec0`). Searched vectors are held in memory:
-four bytes for each number.
+Vectors are rows of a table, in sqlite-vec's byte format. Searching needs no extension
+(docs/decisions/053). `vec0` searches with sqlite-vec instead, if chosen. Vectors that are searched
+are held in memory: four bytes for each number.
 """
 
 from __future__ import annotations
@@ -28,30 +28,31 @@ if TYPE_CHECKING:
     from compact.store.sqlite.vector_cache import Floats, Held, Ints
 
 Backend = Literal["rows", "sqlite-vec"]
-"""Who searches: numpy over the rows, or sqlite-vec's table `vec0` (extra `vec`)."""
+"""What searches: numpy over the rows, or sqlite-vec's `vec0` table (extra `vec`)."""
 DIMENSIONS = 384
-"""How many dimensions the vectors of all-MiniLM-L6-v2 have."""
+"""The dimensions of vectors by all-MiniLM-L6-v2."""
 _ALL = ((FIRST_MESSAGE, (1 << 63) - 1),)
 """The range of all message keys."""
 _NAMES = ((0, FIRST_MESSAGE - 1),)
-"""The range of all keys of names."""
+"""The range of all keys of an application's own names."""
 
 
 class Match(NamedTuple):
-    """Holds a search result."""
+    """A name that a search found, and the cosine of its vector to the question."""
 
     name: str
     cosine: float
 
 
 class VectorStore:
-    """Vectors in a file, in memory, or in the file of a `SQLiteManager`, which stays open.
+    """Vectors in a file, in memory, or in the file of a `SQLiteManager`, which `close` does not
+    close.
 
-    `add`, `search` and `delete` keep vectors under your own names. They belong to one `model` and
-    `version`, and are compared with no others. `embed_pending` and `similar` keep vectors of the
+    `add`, `search` and `delete` keep vectors under your own names. These belong to one `model` and
+    `version`, and are not compared with others. `embed_pending` and `similar` keep vectors of the
     store's messages, in separate generations.
 
-    `backend` is `rows`, which is faster and needs no extension, or `sqlite-vec`, a table `vec0` in
+    `backend` is `rows`, which is faster and needs no extension, or `sqlite-vec`, a `vec0` table in
     the file (extra `vec`).
 
     Raises:
@@ -84,7 +85,7 @@ class VectorStore:
         self._uses_vec0 = backend == vec0.NAME
         if self._uses_vec0:
             with self._pool.alone() as db:
-                vec0.load(db)  # fail here, not at the first search
+                vec0.load(db)  # fail now, not at the first search
 
     @property
     def _pool(self) -> Pool:
@@ -93,7 +94,7 @@ class VectorStore:
         return self._manager.pool
 
     def close(self) -> None:
-        """Close a file that was opened here. Closing twice is no error."""
+        """Close the file, if it was opened here. Closing twice does no harm."""
         if self._own is not None:
             self._own.close()
             self._own = self._manager = None
@@ -108,9 +109,8 @@ class VectorStore:
     # --- vectors under names ----------------------------------------------------------------------
 
     def add(self, given: Mapping[str, Numbers] | str, vector: Numbers | None = None) -> None:
-        """Store vectors under their names, durably and all or none; each replaces the one of its
-        name. They are stored with length 1. A name may be a message id: `add(message_id, vector)`
-        stores one.
+        """Store vectors under names, all or none. A vector replaces an earlier one of that name. It
+        is stored with length 1. A name may be a message id. `add(name, vector)` stores one vector.
 
         Raises:
             InvalidInput: wrong dimensions, a zero vector, or a number that is not finite.
@@ -138,7 +138,7 @@ class VectorStore:
     def search(
         self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
     ) -> list[Match]:
-        """Return names with the nearest vectors, nearest first; only names in `within`, if given.
+        """Return the names with the nearest vectors, nearest first. `within` limits the names.
 
         Raises:
             InvalidInput: wrong dimensions, a zero vector, or a number that is not finite.
@@ -182,7 +182,7 @@ class VectorStore:
     # --- vectors of messages ----------------------------------------------------------------------
 
     def generations(self) -> list[Generation]:
-        """Return which vectors exist, by model and version; oldest first."""
+        """Return all generations of vectors, by model and version, oldest first."""
         with self._pool.read() as db:
             return vectors.generations(db)
 
@@ -193,12 +193,12 @@ class VectorStore:
             return vectors.find(db, *own, ("serving", "made"))
 
     def serving(self) -> Generation | None:
-        """Return the generation that answers for the store's messages."""
+        """Return the generation that searches for messages use, or None."""
         with self._pool.read() as db:
             return vectors.serving(db)
 
     def pending(self, embedder: Embedder) -> int:
-        """Return messages without a vector of this embedder."""
+        """Return how many messages have no vector of this embedder."""
         of = embedder.name, embedder.version, embedder.dimensions
         with self._pool.read() as db:
             known = vectors.find(db, *of, ("serving", "made"))
@@ -211,14 +211,13 @@ class VectorStore:
         most: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Embed pending messages, in batches stored one by one, with nothing locked while the model
-        runs; returns how many. After a kill, the next call continues from the last batch. Vectors
-        of another model or version serve until these are complete, and are removed then.
-
-        `progress` gets the messages done and the total, after each batch.
+        """Embed pending messages, and return how many. Each batch is stored by itself, and nothing
+        is locked while the model runs. After a kill, the next call continues with the next batch.
+        Vectors of another model or version are used until these are complete, and are then removed.
+        After each batch, `progress` gets the number of messages done and the total.
 
         Raises:
-            ModelFailed: the model failed; earlier batches stay stored.
+            ModelFailed: the model failed. Earlier batches stay stored.
         """
         from compact.store.sqlite import vector_embedding
 
@@ -232,10 +231,9 @@ class VectorStore:
         most: int = 10,
         keys: Sequence[tuple[int, int]] | None = None,
     ) -> list[Near]:
-        """Return the messages nearest to a vector, nearest first, each by its best piece. The
-        vector belongs to the generation `of`; by default to the serving one.
-
-        `keys` are ranges of message keys, both ends included.
+        """Return the messages nearest to a vector, nearest first. A message counts by its best
+        piece. `of` is the vector's generation, by default the serving one. `keys` are ranges of
+        message keys, both ends included.
 
         Raises:
             InvalidInput: wrong dimensions, a zero vector, or a number that is not finite.

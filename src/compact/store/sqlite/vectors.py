@@ -1,8 +1,9 @@
-"""Rows of vectors and of generations. A generation is one model in one version. Only vectors of one
-generation are compared; no statement here reads two.
+"""Rows of vectors and of generations. A generation is one model in one version. Vectors are
+compared only within a generation; no statement here reads two.
 
-The embedded messages are a position in each branch, like the word index. So an append does nothing,
-and what a crash left out is still pending. Positions and vectors change in one transaction.
+Each branch stores the position up to which it is embedded, as it does for the word index. So an
+append does nothing here, and after a crash the missing messages are still pending. Positions and
+vectors change in one transaction.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from compact.store.sqlite.rows import BITS, LAST, Row, first, query, text, text_
 from compact.text.embedding import Generation
 
 FIRST_MESSAGE = 1 << BITS
-"""The lowest key of a message. Lower keys belong to an application's own named vectors."""
+"""The lowest key of a message. Lower keys are those of an application's own named vectors."""
 _GENERATION = "SELECT key, model, version, dimensions, state, {} FROM generations g "
 _COUNTED = "(SELECT count(*) FROM vectors v WHERE v.generation = g.key)"
 _PENDING = f"""
@@ -70,11 +71,11 @@ WRONG: tuple[tuple[str, str], ...] = (
         "vectors are of messages that count as pending",
     ),
 )
-"""Rows that should not exist, and the sentence that reports them."""
+"""A condition for rows that should not exist, and the sentence that reports them."""
 
 
 class Gap(NamedTuple):
-    """Describes a range of pending messages in a branch."""
+    """A range of pending messages in a branch."""
 
     branch: int
     start: int
@@ -94,19 +95,19 @@ class Vector(NamedTuple):
 
 
 def generations(db: apsw.Connection, *, counted: bool = True) -> list[Generation]:
-    """Return all generations, oldest first; `counted` also counts their vectors."""
+    """Return all generations, oldest first. With `counted`, their vectors are counted too."""
     sql = _GENERATION.format(_COUNTED if counted else "0")
     return [_generation_of(row) for row in query(db, f"{sql} ORDER BY key")]
 
 
 def generation(db: apsw.Connection, key: int) -> Generation | None:
-    """Return the generation of that key, without a count."""
+    """Return the generation with that key, without counting its vectors."""
     row = first(db, _GENERATION.format("0") + "WHERE key = ?", (key,))
     return None if row is None else _generation_of(row)
 
 
 def serving(db: apsw.Connection) -> Generation | None:
-    """Return the generation that answers for messages, without a count."""
+    """Return the generation that searches for messages use, without counting its vectors."""
     row = first(db, _GENERATION.format("0") + "WHERE state = 'serving'")
     return None if row is None else _generation_of(row)
 
@@ -130,8 +131,8 @@ def find(
 def begin(
     db: apsw.Connection, model: str, version: str, dimensions: int, *, own: bool = False
 ) -> Generation:
-    """Return the generation of that model and version, made where there is none. The first one of
-    messages serves at once.
+    """Return the generation of that model and version, created if there is none. The first
+    generation of messages is used at once.
     """
     states = ("own",) if own else ("serving", "made")
     known = find(db, model, version, dimensions, states)
@@ -152,7 +153,7 @@ def begin(
 
 
 def take_over(db: apsw.Connection, key: int) -> None:
-    """Put a complete generation into use and retire the others. One with gaps stays as it is."""
+    """Put a complete generation into use and retire the others. An incomplete one is not used."""
     now = generation(db, key)
     if now is None or now.state == "serving" or gaps(db, key, most=1):
         return
@@ -161,12 +162,12 @@ def take_over(db: apsw.Connection, key: int) -> None:
 
 
 def leave(db: apsw.Connection, key: int) -> None:
-    """Retire a generation: no search uses it any more, and its rows are removed later."""
+    """Retire a generation. No search uses it any more; `sweep` removes its rows."""
     db.execute("UPDATE generations SET state = 'leaving' WHERE key = ?", (key,))
 
 
 def sweep(db: apsw.Connection, most: int) -> None:
-    """Remove `most` rows of a retired generation, and the generation once it has no rows."""
+    """Remove up to `most` rows of a retired generation, then the generation itself."""
     row = first(db, "SELECT key FROM generations WHERE state = 'leaving' LIMIT 1")
     if row is None:
         return
@@ -182,7 +183,7 @@ def sweep(db: apsw.Connection, most: int) -> None:
 
 
 def _forget(db: apsw.Connection, leaving: int, keys: Sequence[int]) -> None:
-    """Point messages that name these vectors to those of the serving generation."""
+    """Where messages refer to these vectors, make them refer to those of the serving generation."""
     if not keys:
         return
     sql = """
@@ -199,7 +200,7 @@ def _forget(db: apsw.Connection, leaving: int, keys: Sequence[int]) -> None:
 
 
 def gaps(db: apsw.Connection, key: int, *, after: int = 0, most: int = -1) -> list[Gap]:
-    """Pending messages of branches with keys above `after`, in order; at most `most` branches."""
+    """Return ranges of pending messages, for at most `most` branches with keys above `after`."""
     return [Gap(*row) for row in query(db, f"{_PENDING} LIMIT ?3", (key, after, most))]
 
 
@@ -210,8 +211,8 @@ def pending(db: apsw.Connection, key: int) -> int:
 
 
 def put(db: apsw.Connection, key: int, gap: Gap, vectors: Sequence[Vector]) -> bool:
-    """Store vectors of pending messages. Return whether the messages were still pending. They are
-    not if another process was faster, or their session was deleted.
+    """Store vectors of pending messages. Return False if the messages were not pending any more,
+    because another process was faster or their session was deleted.
     """
     if not query(db, _MOVE, (gap.branch, key, gap.start, gap.stop)):
         return False
@@ -229,7 +230,7 @@ def _stored(db: apsw.Connection, key: int, vectors: Sequence[Vector]) -> None:
 
 
 def add(db: apsw.Connection, key: int, vectors: Iterable[Vector]) -> list[tuple[int, Vector]]:
-    """Store vectors. Return each vector with its key."""
+    """Store vectors. Return each with its new key."""
     row = first(db, "SELECT seq FROM sqlite_sequence WHERE name = 'vectors'")
     numbered = list(enumerate(vectors, 1 + (row[0] if row else 0)))
     sql = "INSERT INTO vectors (key, generation, message, chunk, vector) VALUES (?, ?, ?, ?, ?)"
@@ -244,7 +245,7 @@ def remove_branch(db: apsw.Connection, branch: int) -> None:
 
 
 def remove_message(db: apsw.Connection, key: int, message: int) -> bool:
-    """Remove a message's or name's vectors in a generation. Return whether there were any."""
+    """Remove the vectors of a message or name in a generation. Return whether there were any."""
     return _remove(db, "message = ? AND generation = ?", (message, key))
 
 
@@ -263,7 +264,7 @@ def _remove(db: apsw.Connection, where: str, bindings: tuple[int, ...]) -> bool:
 
 
 def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int | None:
-    """Return the key of a name; None for an unknown one."""
+    """Return the key of a name. An unknown name gives None, or a new key with `create`."""
     sql = "SELECT key FROM vector_names WHERE name = ?"
     row = first(db, sql, (text(name),))
     if row is None and create:
@@ -273,14 +274,14 @@ def key_of_name(db: apsw.Connection, name: str, *, create: bool = False) -> int 
 
 
 def names_of(db: apsw.Connection, keys: Iterable[int]) -> dict[int, str]:
-    """Return the names by key, for known keys."""
+    """Return key → name. Unknown keys are left out."""
     sql = "SELECT name FROM vector_names WHERE key = ?"
     rows = ((key, first(db, sql, (key,))) for key in keys)
     return {key: text_of(row[0]) for key, row in rows if row is not None}
 
 
 def forget_name(db: apsw.Connection, key: int) -> None:
-    """Delete a name without vectors."""
+    """Delete a name, unless it still has vectors."""
     sql = """
         DELETE FROM vector_names WHERE key = ?1 AND NOT EXISTS (
             SELECT 1 FROM vectors WHERE message = ?1)

@@ -1,0 +1,151 @@
+"""Connections to a server: a pool for each process, and its errors in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from compact import forks
+from compact.errors import InvalidArgument, StoreFailed
+from compact.store.postgres import schema
+
+MOST_CONNECTIONS = 8
+WAIT = 10.0
+"""Seconds to wait for a connection."""
+_LOCK = 0x636F6D70
+"""The advisory lock under which tables are made."""
+Connection = psycopg.Connection[TupleRow]
+Given = Sequence[Any] | Mapping[str, Any]
+"""Values of a statement, by place or by name."""
+Query = Callable[[str, Given], list[TupleRow]]
+"""Runs a statement and returns its rows."""
+
+
+class Broken(StoreFailed):
+    """The connection broke: whether the statement was carried out is unknown."""
+
+
+class Connections:
+    """Gives connections to one database. Tables are made at the first use."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.name = schema.without_password(address)
+        """The address without its password, for errors."""
+        self._lock = forks.Lock()
+        self._made: ConnectionPool[Connection] | None = None
+        self._is_closed = False
+
+    def query(self, sql: str, given: Given, *, again: bool = True) -> list[TupleRow]:
+        """Run one statement, which is a transaction by itself, and return its rows. If the
+        connection breaks, run it once more, unless `again` is False.
+
+        Raises:
+            Broken: the connection broke. Whether the statement was carried out is unknown.
+            StoreFailed: the server cannot be reached, or refuses the statement.
+        """
+        try:
+            with self._connection() as db:
+                return _rows(db, sql, given)
+        except Broken:
+            if not again:
+                raise
+        return self.query(sql, given, again=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Query]:
+        """Give a function that runs a statement within one transaction, which is undone if the
+        block fails. Raises the errors of `query`.
+        """
+        with self._connection() as db, db.transaction():
+            yield lambda sql, given: _rows(db, sql, given)
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        pool = self._pool()
+        try:
+            with pool.connection() as db:
+                yield db
+        except PoolTimeout as error:
+            raise StoreFailed(f"{self.name} gave no connection within {WAIT:.0f} s") from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise Broken(f"the connection to {self.name} broke: {_line(error)}") from error
+        except psycopg.Error as error:
+            raise StoreFailed(f"{self.name} refused a statement: {_line(error)}") from error
+
+    def _pool(self) -> ConnectionPool[Connection]:
+        with self._lock:
+            if self._is_closed:
+                raise StoreFailed("the store is closed")
+            if self._made is None:
+                self._made = self._opened()
+            return self._made
+
+    def _opened(self) -> ConnectionPool[Connection]:
+        try:
+            with psycopg.connect(self._address, connect_timeout=int(WAIT)) as db:
+                _prepare(db)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreFailed(f"{self.name}: no right to make tables: {_line(error)}") from error
+        except psycopg.ProgrammingError as error:
+            raise InvalidArgument("store", f"{self.name} is no address: {_line(error)}") from error
+        except psycopg.Error as error:
+            raise StoreFailed(f"{self.name} cannot be reached: {_line(error)}") from error
+        return ConnectionPool(
+            self._address,
+            min_size=0,
+            max_size=MOST_CONNECTIONS,
+            timeout=WAIT,
+            open=True,
+            kwargs={"autocommit": True},
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._lock.is_inherited:
+            return
+        with self._lock:
+            pool, self._made, self._is_closed = self._made, None, True
+        if pool is not None:
+            pool.close()
+
+
+def _rows(db: Connection, sql: str, given: Given = ()) -> list[TupleRow]:
+    cursor = db.execute(sql.encode(), given)
+    return cursor.fetchall() if cursor.description else []
+
+
+def _prepare(db: Connection) -> None:
+    """Make the tables where there are none.
+
+    Raises:
+        StoreFailed: they are of a newer version.
+    """
+    _rows(db, "SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    if _rows(db, "SELECT to_regclass(%s)", (f"{schema.NAME}.version",)) == [(None,)]:
+        db.execute(schema.TABLES.encode())
+        return
+    number = _rows(db, f"SELECT number FROM {schema.NAME}.version")[0][0]
+    if number > schema.VERSION:
+        raise StoreFailed(
+            f"the tables are of version {number}, {schema.VERSION} is known: update compact"
+        )
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def decoded(column: Any) -> str:  # noqa: ANN401 - bytes of a column
+    """Return the text of a column of bytes."""
+    return bytes(column).decode("utf-8", "surrogatepass")
+
+
+def encoded(value: str) -> bytes:
+    """Return a text as bytes for a column."""
+    return value.encode("utf-8", "surrogatepass")

@@ -1,0 +1,89 @@
+"""The tables, and how they are made.
+
+Each key begins with the scope, and each statement names it: no statement reads two scopes. Ids are
+bytes, since PostgreSQL's `text` holds neither NUL nor half a surrogate pair. Rows of messages and
+of the log are inserted and deleted, never changed.
+"""
+
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+VERSION = 1
+NAME = "compact"
+"""The PostgreSQL schema that holds the tables."""
+TABLES = f"""
+CREATE SCHEMA IF NOT EXISTS {NAME};
+CREATE TABLE {NAME}.version (number integer NOT NULL);
+INSERT INTO {NAME}.version VALUES ({VERSION});
+CREATE TABLE {NAME}.sessions (
+    scope text COLLATE "C" NOT NULL,
+    id bytea NOT NULL,
+    branch bytea NOT NULL, -- the active one
+    last bigint NOT NULL DEFAULT 0, -- the newest number in `log`
+    updated bigint NOT NULL, -- microseconds since 1970; of a session without messages
+    body bytea NOT NULL,
+    PRIMARY KEY (scope, id)
+);
+CREATE TABLE {NAME}.branches (
+    scope text COLLATE "C" NOT NULL,
+    id bytea NOT NULL,
+    session bytea NOT NULL,
+    parent bytea,
+    number integer NOT NULL, -- how many branches the session had before it
+    fork integer NOT NULL, -- positions below belong to the parent
+    messages integer NOT NULL, -- with the ancestors'
+    tokens bigint NOT NULL, -- with the ancestors'
+    hash bytea NOT NULL, -- the chain's, after the last message
+    updated bigint, -- the last own message's time
+    created text NOT NULL,
+    PRIMARY KEY (scope, id)
+) WITH (fillfactor = 70); -- an append changes counts: room for that beside the row
+CREATE INDEX branches_of_session ON {NAME}.branches (scope, session, number);
+CREATE TABLE {NAME}.messages (
+    scope text COLLATE "C" NOT NULL,
+    branch bytea NOT NULL,
+    position integer NOT NULL,
+    id bytea NOT NULL,
+    role text NOT NULL,
+    time text NOT NULL,
+    tokens integer,
+    score double precision,
+    marks smallint NOT NULL,
+    content bytea,
+    payload bytea NOT NULL,
+    hash bytea NOT NULL, -- the chain's, after this message
+    PRIMARY KEY (scope, branch, position)
+);
+CREATE INDEX messages_by_id ON {NAME}.messages (scope, branch, id, position);
+CREATE INDEX messages_marked ON {NAME}.messages (scope, branch, position) WHERE marks <> 0;
+CREATE TABLE {NAME}.words ( -- of messages that a search has looked at
+    scope text COLLATE "C" NOT NULL,
+    branch bytea NOT NULL,
+    position integer NOT NULL,
+    words integer[] NOT NULL, -- hashes
+    PRIMARY KEY (scope, branch, position)
+);
+CREATE TABLE {NAME}.log ( -- everything of a session that is no message
+    scope text COLLATE "C" NOT NULL,
+    session bytea NOT NULL,
+    kind text NOT NULL,
+    number bigint NOT NULL, -- grows within a session
+    id bytea NOT NULL,
+    frame integer, -- a move's window
+    body bytea NOT NULL,
+    PRIMARY KEY (scope, session, kind, number),
+    UNIQUE (scope, session, kind, id)
+);
+CREATE INDEX log_by_id ON {NAME}.log (scope, kind, id);
+"""
+
+
+def without_password(address: str) -> str:
+    """Return a connection URI without its password, to show."""
+    parts = urlsplit(address)
+    place = parts.netloc.rpartition("@")
+    user = place[0].partition(":")[0]
+    netloc = f"{user}@{place[2]}" if user else place[2]
+    return urlunsplit(
+        parts._replace(netloc=netloc, query=re.sub("password=[^&]*", "", parts.query))
+    )

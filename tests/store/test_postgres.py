@@ -1,0 +1,217 @@
+"""Sessions in PostgreSQL keep the promises of every session store, on several hosts (issue 29)."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import CompactManager, ContextManager, MemoryManager, SQLiteManager
+from compact.errors import InvalidArgument, InvalidInput, NotFound, StoreFailed, Superseded
+from compact.exchange.exporting import whole_session
+from compact.messages.formats.known import prompt_of
+from compact.store.postgres import connection
+from compact.store.postgres.store import PostgresStore
+from compact.store.session_file import packed
+from compact.testing import check_session_store
+from tests.killing import Nursery, forking
+from tests.store import postgres_writer
+from tests.store.making import assert_chained, entry, session, step, texts
+from tests.store.postgres_server import NEWEST, OLDEST, Server, running
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running(NEWEST) as started:
+        yield started
+
+
+@pytest.fixture
+def address(server: Server) -> str:
+    return server.database()
+
+
+def test_the_store_keeps_its_promises(server: Server) -> None:
+    check_session_store(lambda: PostgresStore(server.database()))
+
+
+def test_the_oldest_server_keeps_them_too() -> None:
+    with running(OLDEST) as old:
+        check_session_store(lambda: PostgresStore(old.database()))
+
+
+def conversation(store: Any) -> tuple[Any, ...]:
+    with ContextManager(window=3_000, store=store, session_id="a", scope="x") as ctx:
+        for turn in range(60):
+            words = f"{turn} berths of the harbour are free, says the ledger. " * 4
+            ctx.add_message(role="user", content=words, id=f"user-{turn:04}")
+            ctx.add_message(role="assistant", content=f"Noted: {turn}.", id=f"answer-{turn:04}")
+            ctx.active_context()
+        ctx.pin("user-0003")
+        ctx.compress_conversation()
+        before = prompt_of(ctx.active_context())
+        ctx.time.undo()
+        undone = prompt_of(ctx.active_context())
+        ctx.time.redo()
+        assert prompt_of(ctx.active_context()) == before
+    with ContextManager(window=3_000, store=store, session_id="a", scope="x") as ctx:
+        assert prompt_of(ctx.active_context()) == before
+        found = {each.position for each in ctx.recall("17 berths")}
+        return [m["role"] for m in before], len(undone), found, len(ctx.checkpoints)
+
+
+def test_a_conversation_is_the_one_that_sqlite_keeps(address: str) -> None:
+    with SQLiteManager() as store:
+        wanted = conversation(store)
+    assert conversation(address) == wanted
+
+
+def test_an_address_names_the_store(address: str) -> None:
+    with CompactManager(store=address, scope="x") as manager:
+        sent = manager.preflight("a", [{"role": "user", "content": "hello"}])
+    assert sent == [{"role": "user", "content": "hello"}]
+    with closing(PostgresStore(address, scope="x")) as store:
+        assert texts(store.read("a", 0, 9)) == ["hello"]
+
+
+def test_scopes_do_not_see_each_other(address: str) -> None:
+    """Ids are those of a scope, so tenants cannot meet (S-9)."""
+    one, two = PostgresStore(address, scope="one"), PostgresStore(address, scope="two")
+    everyone = PostgresStore(address)
+    with closing(one), closing(two), closing(everyone):
+        for store, scope in ((one, "one"), (two, "two")):
+            store.session("a", create=session("a", scope=scope))
+            store.append("a", [entry(f"secret of {scope}")])
+        assert texts(one.read("a", 0, 9)) == ["secret of one"]
+        assert [each.scope for each in one.sessions()] == ["one"]
+        assert one.sessions(scope="two") == []
+        assert two.search("a", "one", most=9) == []
+        two.delete_session("a")
+        with pytest.raises(NotFound):
+            two.read("a", 0, 9)
+        assert texts(one.read("a", 0, 9)) == ["secret of one"]
+        with pytest.raises(InvalidInput, match="scope"):
+            one.session("b", create=session("b", scope="two"))
+        two.session("a", create=session("a", scope="two"))
+        with pytest.raises(InvalidInput, match="two scopes have 'a'"):
+            everyone.session("a")
+
+
+def test_each_statement_names_one_scope(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that distributes by tenant sends it to one node."""
+    asked: list[tuple[str, Any]] = []
+    run = connection._rows
+
+    def noted(db: connection.Connection, sql: str, given: connection.Given = ()) -> list[Any]:
+        asked.append((sql, given))
+        return run(db, sql, given)
+
+    monkeypatch.setattr(connection, "_rows", noted)
+    with closing(PostgresStore(address, scope="x")) as store:
+        conversation(store)
+        store.fork("a", 7)
+        store.commit(step(store, "a", 1))
+        store.describe("a", title="T", metadata={})
+        store.checkpoints("a")
+        store.sessions()
+        store.delete_session("a")
+    own = [(sql, given) for sql, given in asked if "compact." in sql and "version" not in sql]
+    assert len(own) > 100
+    for sql, given in own:
+        values = list(given.values()) if isinstance(given, dict) else list(given)
+        assert values.count("x") >= 1, sql
+        named = sql.count("scope = %") + sql.count("INSERT INTO compact.")
+        assert named >= sql.count("compact.") - sql.count("b.scope = s.scope"), sql
+
+
+def test_hosts_append_and_compress_one_session_at_once(address: str) -> None:
+    def host(number: int) -> None:
+        with ContextManager(window=2_000, store=address, session_id="a") as ctx:
+            for turn in range(15):
+                ctx.add_message(role="user", content=f"{number}.{turn} " + "word " * 60)
+                ctx.active_context()
+
+    threads = [threading.Thread(target=host, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with closing(PostgresStore(address, scope="default")) as store:
+        said = [each.split()[0] for each in texts(assert_chained(store, "a"))]
+        assert sorted(said) == sorted(f"{host}.{turn}" for host in range(4) for turn in range(15))
+        moves = store.moves("a", most=999)
+        assert len({move.number for move in moves}) == len(moves) > 0
+    with ContextManager(window=2_000, store=address, session_id="a") as ctx:
+        assert ctx.active_context().tokens <= 2_000
+
+
+@forking
+@pytest.mark.parametrize("crashes", [0, 3])
+def test_what_was_acknowledged_is_there_once(server: Server, tmp_path: Path, crashes: int) -> None:
+    """Writers are killed, or the server is, while they append."""
+    (tmp_path / "chat.db").write_text(server.database())
+    with Nursery(postgres_writer.__name__, tmp_path, 1) as nursery:
+        if crashes:
+            ended = threading.Event()
+
+            def crash() -> None:
+                for _ in range(crashes):
+                    server.crash()
+                    ended.wait(0.3)
+
+            crashing = threading.Thread(target=crash)
+            crashing.start()
+            nursery.run("w", 400)
+            crashing.join()
+        else:
+            for number in range(12):
+                nursery.run(number, 400, lines=3 + number)
+        rows = nursery.promised()
+    with closing(PostgresStore((tmp_path / "chat.db").read_text(), scope="default")) as store:
+        said = texts(assert_chained(store, "a"))
+    promised = [each for row in rows for each in row.get("promised", ())]
+    assert promised
+    assert [each for each in said if each in set(promised)] == promised, "each once, in order"
+    for question, answer in zip(said[::2], said[1::2], strict=True):
+        assert answer == question.replace("question", "answer"), "a turn is whole"
+
+
+def test_what_cannot_be_is_refused_in_words(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = "postgresql://me:hidden@localhost:1/db"
+    with pytest.raises(StoreFailed, match=r"me@localhost:1/db cannot be reached") as refused:
+        PostgresStore(nowhere).sessions()
+    assert "hidden" not in str(refused.value)
+    with pytest.raises(InvalidArgument, match="is no address"):
+        PostgresStore("postgresql://localhost/db?nonsense=1").sessions()
+    with pytest.raises(InvalidArgument, match="PostgreSQL keeps sessions only"):
+        MemoryManager(address)
+    with closing(PostgresStore(address)) as store:
+        store.sessions()
+        store.close()
+        with pytest.raises(StoreFailed, match="the store is closed"):
+            store.sessions()
+    monkeypatch.setattr("compact.store.postgres.schema.VERSION", 0)
+    with pytest.raises(StoreFailed, match="of version 1, 0 is known: update compact"):
+        PostgresStore(address).sessions()
+
+
+def test_a_whole_session_moves_from_sqlite_and_back(address: str) -> None:
+    with SQLiteManager() as file, closing(PostgresStore(address, scope="x")) as store:
+        conversation(file)
+        branch = file.fork("a", 9)
+        file.append(branch.id, [entry("another way")])
+        whole = whole_session(file, "a")
+        store.put_session(whole)
+        moved = whole_session(store, "a")
+        assert moved.parts == whole.parts
+        assert moved.projections == whole.projections
+        assert store.chain("a", 999) == file.chain("a", 999)
+        with pytest.raises(Superseded):
+            store.put_session(whole)
+    with SQLiteManager() as other:
+        other.put_session(moved)
+        assert packed(whole_session(other, "a")) == packed(whole)
