@@ -32,6 +32,7 @@ MEASUREMENTS = {
     "memory": "bench.memory",
     "cache": "bench.cache",
     "agents": "bench.agents",
+    "hosts": "bench.hosts",
     "structure": "bench.structure",
 }
 BESIDE_PEERS = ("cold-plan", "startup", "cache")

@@ -186,6 +186,31 @@ def test_agents_sdk_minimal(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "package"), [("pydantic_ai", "pydantic_ai"), ("google_adk", "google.adk")]
+)
+def test_frameworks_minimal(run: Run, name: str, package: str) -> None:
+    """What is asked comes to the model, and the answer back."""
+    if importlib.util.find_spec(package.partition(".")[0]) is None:
+        pytest.skip(f"{package} is not installed")
+    with ScriptedServer("The northern one.") as server:
+        if name == "google_adk":
+            out = run("google_adk_minimal", url=server.url)
+        else:
+            out = run("pydantic_ai_minimal", url=server.url)
+        assert out == "The northern one.\n"
+        assert "Which lamp is next?" in server.prompts[-1].prompt
+
+
+@pytest.mark.slow
+def test_litellm_guard(run: Run) -> None:
+    """It is made; `tests/integrations/test_litellm_guard.py` talks through it."""
+    if importlib.util.find_spec("litellm") is None:
+        pytest.skip("litellm needs an environment of its own: see test_litellm_guard.py")
+    run("litellm_guard", COMPACT_MAX_CONTEXT_TOKENS="4096")
+
+
+@pytest.mark.slow
 @needs_sdk
 def test_coding_assistant(run: Run, tmp_path: Path) -> None:
     """K-9: session, filter, protected words, a handoff, spans, `/compact`."""
