@@ -32,6 +32,7 @@ MEASUREMENTS = {
     "memory": "bench.memory",
     "cache": "bench.cache",
     "agents": "bench.agents",
+    "proxy": "bench.proxy",
     "structure": "bench.structure",
 }
 BESIDE_PEERS = ("cold-plan", "startup", "cache")

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "tokens": "Show where the tokens go.",
     "view": "Write a session as one HTML page with its compressions.",
     "chat": "Talk to a model in a conversation that never overflows.",
+    "serve": "Stand before a model's server, so that no prompt is too large.",
     "show": "Show a session: its context, history, checkpoints, goals.",
     "search": "Search all sessions for an answer to a question.",
     "recall": "Search one session's whole history by words.",
