@@ -90,14 +90,14 @@ def serve(
         number = listener.getsockname()[1]
         url = f"http://{f'[{host}]' if ':' in host else host}:{number}"
         shown = without_credentials(at)
+        if not is_local:
+            say(f"{host} can be reached from other machines, and nothing asks them for a password")
         yield {"url": url, "upstream": shown, "store": settings.store, "shadow": shadow}
         yield f"{url} > {shown}{' (shadow: nothing is changed)' if shadow else ''}"
         if settings.store:
             yield f"Sessions are kept in {settings.store}."
         else:
             yield f"Sessions are kept in memory, the last {IN_MEMORY:,}; --store FILE keeps all."
-        if not is_local:
-            say(f"{host} can be reached from other machines, and nothing asks them for a password")
         server.serve(app, listener)
 
 
