@@ -33,6 +33,7 @@ MEASUREMENTS = {
     "cache": "bench.cache",
     "agents": "bench.agents",
     "hosts": "bench.hosts",
+    "proxy": "bench.proxy",
     "structure": "bench.structure",
 }
 BESIDE_PEERS = ("cold-plan", "startup", "cache")

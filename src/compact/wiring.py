@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from compact.config import CompactConfig
     from compact.memory.memory_manager import MemoryManager as MemoryManager
     from compact.memory.turn_recall import turn_recall as turn_recall
+    from compact.models.providers.answers import answer_in as answer_in
+    from compact.models.providers.answers import pieces_of as pieces_of
     from compact.models.providers.clients import check_package as check_package
     from compact.models.providers.clients import how_to_install as how_to_install
     from compact.models.providers.clients import is_here as is_here
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from compact.models.providers.embedders import TypedEmbedder as TypedEmbedder
     from compact.models.providers.embedders import embedder as embedder
     from compact.models.providers.ollama_chat import ollama_models as ollama_models
+    from compact.models.providers.served_windows import served_limits as served_limits
     from compact.store.sqlite.backup import put_back as put_back
     from compact.store.sqlite.backup import put_to_work as put_to_work
     from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
@@ -69,6 +72,7 @@ _LOADED_LATE = {
     "MemoryManager": "memory.memory_manager:MemoryManager",
     "MIGRATIONS": "store.sqlite.migrations:MIGRATIONS",
     "TypedEmbedder": "models.providers.embedders:TypedEmbedder",
+    "answer_in": "models.providers.answers:answer_in",
     "check_package": "models.providers.clients:check_package",
     "each_transcript": "transcripts.reading:each",
     "embedder": "models.providers.embedders:embedder",
@@ -78,11 +82,13 @@ _LOADED_LATE = {
     "key_for": "models.providers.clients:key_for",
     "leads_to": "models.providers.clients:leads_to",
     "ollama_models": "models.providers.ollama_chat:ollama_models",
+    "pieces_of": "models.providers.answers:pieces_of",
     "put_back": "store.sqlite.backup:put_back",
     "put_to_work": "store.sqlite.backup:put_to_work",
     "read_file": "transcripts.documents:bytes_of",
     "read_stream": "transcripts.documents:all_of",
     "repair_store": "store.sqlite.repair:repair",
+    "served_limits": "models.providers.served_windows:served_limits",
     "turn_recall": "memory.turn_recall:turn_recall",
     "write_transcript": "transcripts.writing:write",
     "zipped_files": "transcripts.zipped:files_in",

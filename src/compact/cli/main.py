@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "replay": "Replay a conversation under policies: tokens, cache, cost, names.",
     "view": "Write a session as one HTML page with its compressions.",
     "chat": "Talk to a model in a conversation that never overflows.",
+    "serve": "Stand before a model's server, so that no prompt is too large.",
     "show": "Show a session: its context, history, checkpoints, goals.",
     "search": "Search all sessions for an answer to a question.",
     "recall": "Search one session's whole history by words.",

@@ -103,22 +103,24 @@ class Fitted:
         sender.reported(tokens, taken)
         return True
 
-    def answered(self, message: Anything) -> None:
+    def answered(self, *messages: Anything) -> bool:
         """Add the model's answer to the session, so that the list that is resent with it is known
-        as this conversation (`recognize`). Nothing is added if the session has gone on meanwhile,
-        or the store fails: the next list brings the answer.
+        as this conversation (`recognize`). Return whether it was added: not if the session has gone
+        on meanwhile, or the store fails. Then the next list brings the answer.
 
         Raises:
             InvalidMessage: the message is malformed; the error names the field.
         """
         if self._prompt is None or self._session is None:
-            return
+            return False
         ctx = self._session()
         state = ctx._session.state
         with suppress(StoreFailed, Superseded), state.lock:
             state.history.catch_up()
             if (state.branch_id, len(state.history)) == self._prompt.place:
-                ctx.sync([*self._given, message])
+                ctx.sync([*self._given, *messages])
+                return True
+        return False
 
 
 def _is_same(sent: Any, given: Given) -> bool:  # noqa: ANN401 - a `Message`, or a dictionary

@@ -198,7 +198,7 @@ class AnthropicMessages(ServedModel):
         content = answer.get("content")
         if not isinstance(content, Sequence):
             raise ModelFailed(f"{self.name} answered without a message", model=self.name)
-        usage = _usage(answer.get("usage"))
+        usage = usage_in(answer.get("usage"))
         if answer.get("stop_reason") == _FULL:
             raise ContextOverflow(
                 f"{self.name} filled its context window before it came to an end",
@@ -277,7 +277,7 @@ def _message(content: Sequence[Any]) -> Message:
     )
 
 
-def _usage(said: object) -> Usage | None:
+def usage_in(said: object) -> Usage | None:
     """Return the usage. The API counts cached and uncached tokens apart; here they are added."""
     if not isinstance(said, Mapping) or not is_tokens(fresh := said.get("input_tokens")):
         return None

@@ -46,7 +46,7 @@ _WISHES = {name: Wish((name,), needed=True) for name in ("format", "keep_alive")
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class Shown:
     """The server's facts about the model."""
 
     limits: Limits
@@ -115,7 +115,7 @@ class OllamaChat(ServedModel):
         self._server = OllamaServer(key, base_url, api_key=api_key, timeout=timeout)
         self._num_ctx = num_ctx
         self._keep_alive = keep_alive
-        self._shown: _Shown | None = None
+        self._shown: Shown | None = None
 
     @property
     def abilities(self) -> Abilities:
@@ -134,7 +134,7 @@ class OllamaChat(ServedModel):
     async def limits(self) -> Limits:
         """Return the window from the model's own file, and the window it was trained for."""
         if self._shown is None:
-            self._shown = _shown(
+            self._shown = shown(
                 await self._server.asked("POST", "/api/show", {"model": self._name})
             )
         return self._shown.limits
@@ -197,7 +197,7 @@ class OllamaChat(ServedModel):
         finish = _FINISH.get(str(answer.get("done_reason")), "unknown")
         if message.tool_calls and finish == "stop":
             finish = "tool_calls"
-        return Reply(message=message, usage=_usage(answer), finish=finish, model=self.name)
+        return Reply(message=message, usage=usage_in(answer), finish=finish, model=self.name)
 
 
 class StreamedLines:
@@ -234,7 +234,8 @@ def _message(said: Mapping[str, Any]) -> Message:
     return message.model_copy(update={"id": made, "timestamp": clock_and_ids.now()})
 
 
-def _usage(answer: Mapping[str, Any]) -> Usage | None:
+def usage_in(answer: Mapping[str, Any]) -> Usage | None:
+    """Read an answer's usage."""
     # A server that has the whole prompt in its cache reports no tokens for it.
     return usage_of(answer.get("prompt_eval_count"), answer.get("eval_count"), 0)
 
@@ -245,13 +246,14 @@ def _estimated(context: ActiveContext) -> int:
     return beside + counter.messages(context.messages)
 
 
-def _shown(answer: Mapping[str, Any]) -> _Shown:
+def shown(answer: Mapping[str, Any]) -> Shown:
+    """Read what `/api/show` says of a model."""
     facts = answer.get("model_info")
     facts = facts if isinstance(facts, Mapping) else {}
     trained = facts.get(f"{facts.get('general.architecture')}.context_length")
     set_up = re.search(r"^num_ctx\s+(\d+)", str(answer.get("parameters") or ""), re.MULTILINE)
     said = answer.get("capabilities")
-    return _Shown(
+    return Shown(
         Limits(
             default=int(set_up[1]) if set_up else None,
             trained=trained if isinstance(trained, int) and trained > 0 else None,

@@ -107,14 +107,13 @@ class OpenAIServer(VendorServer):
         if self.kind == "openai":
             return Limits()
         row = row_of((await self.asked("GET", "/models")).get("data"), self.name)
-        owner = str(row.get("owned_by") or "")
-        self._kind = _KINDS.get(owner, owner)
-        limits = _limits_in(row)
+        self._kind = program_in(row)
+        limits = limits_in(row)
         if limits.window is None and self._kind == LLAMA:
             settings = (await self._elsewhere("props")).get("default_generation_settings")
-            return limits.model_copy(update={"window": _limits_in(settings).window})
+            return limits.model_copy(update={"window": limits_in(settings).window})
         if limits.window is None and self._kind == LM_STUDIO:
-            return _limits_in(
+            return limits_in(
                 row_of((await self._elsewhere("api/v0/models")).get("data"), self.name)
             )
         return limits
@@ -164,7 +163,14 @@ _TRAINED = ("n_ctx_train", "max_context_length")
 _OUTPUT = ("max_completion_tokens", "max_output_tokens")
 
 
-def _limits_in(row: object) -> Limits:
+def program_in(row: Mapping[str, Any]) -> str:
+    """Return the server's program by the owner that a model's row names; empty if it names none."""
+    owner = str(row.get("owned_by") or "")
+    return _KINDS.get(owner, owner)
+
+
+def limits_in(row: object) -> Limits:
+    """Return the limits that a model's row states."""
     if not isinstance(row, Mapping):
         return Limits()
     inner = [x for x in (row.get("meta"), row.get("top_provider")) if isinstance(x, Mapping)]
@@ -263,7 +269,7 @@ class OpenAIChat(ServedModel):
             finish = "tool_calls"
         return Reply(
             message=message,
-            usage=_usage(answer.get("usage")),
+            usage=usage_in(answer.get("usage")),
             finish=finish,
             model=str(answer.get("model") or self._server.name),
         )
@@ -290,7 +296,8 @@ def _message(said: Mapping[str, Any], answer_id: str) -> Message:
     return format_named(FORMAT).parse(raw, 0).model_copy(update={"id": clock_and_ids.new_id()})
 
 
-def _usage(said: object) -> Usage | None:
+def usage_in(said: object) -> Usage | None:
+    """Read an answer's usage."""
     if not isinstance(said, Mapping):
         return None
     details = said.get("prompt_tokens_details")

@@ -115,7 +115,7 @@ class OpenAIResponses(ServedModel):
             message = _message(answer["output"], str(answer.get("id") or "") or None)
         return Reply(
             message=message,
-            usage=_usage(answer.get("usage")),
+            usage=usage_in(answer.get("usage")),
             finish=_finish(answer, message),
             model=str(answer.get("model") or self._server.name),
         )
@@ -174,7 +174,8 @@ def _finish(answer: Mapping[str, Any], message: Message) -> Finish:
             return "unknown"
 
 
-def _usage(said: object) -> Usage | None:
+def usage_in(said: object) -> Usage | None:
+    """Read an answer's usage."""
     if not isinstance(said, Mapping):
         return None
     details = said.get("input_tokens_details")

@@ -1,0 +1,79 @@
+"""What a server answered, read without a client: whole answers, or events one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from compact.messages.formats.chat_completions import THOUGHTS
+from compact.models.providers import (
+    anthropic_messages,
+    ollama_chat,
+    openai_chat,
+    openai_responses,
+)
+from compact.models.providers.vendor_server import AnswerInPieces
+
+Whole = Mapping[str, Any]
+
+
+class Answer(NamedTuple):
+    """An answer as a client would send it back."""
+
+    messages: list[dict[str, Any]]
+    """Its messages, or the items of Responses."""
+    prompt_tokens: int | None
+    """The prompt's tokens as the server counted them. None if it did not say."""
+
+
+class _Reading(NamedTuple):
+    pieces: Callable[[], AnswerInPieces]
+    messages: Callable[[Whole], list[Any]]
+    usage: Callable[[Whole], Any]
+
+
+def _choice(whole: Whole) -> list[Any]:
+    # Most clients send no reasoning back.
+    said = whole["choices"][0]["message"]
+    return [{"role": "assistant", **{k: v for k, v in said.items() if k not in THOUGHTS}}]
+
+
+_READINGS: Mapping[str, _Reading] = {
+    "chat_completions": _Reading(
+        openai_chat.StreamedAnswer, _choice, lambda whole: openai_chat.usage_in(whole.get("usage"))
+    ),
+    "responses": _Reading(
+        openai_responses.StreamedItems,
+        lambda whole: list(whole["output"]),
+        lambda whole: openai_responses.usage_in(whole.get("usage")),
+    ),
+    "anthropic": _Reading(
+        anthropic_messages.StreamedBlocks,
+        lambda whole: [{"role": "assistant", "content": whole["content"]}],
+        lambda whole: anthropic_messages.usage_in(whole.get("usage")),
+    ),
+    "ollama": _Reading(
+        ollama_chat.StreamedLines, lambda whole: [whole["message"]], ollama_chat.usage_in
+    ),
+}
+"""Wire format -> how its answers are read."""
+
+
+def pieces_of(format: str) -> AnswerInPieces:
+    """Return an empty answer of a wire format, to which events can be added."""
+    return _READINGS[format].pieces()
+
+
+def answer_in(format: str, whole: Whole) -> Answer:
+    """Read a whole answer.
+
+    Raises:
+        LookupError, TypeError, AttributeError: it is no answer of that format.
+    """
+    reading = _READINGS[format]
+    kept = [
+        {k: v for k, v in message.items() if v not in (None, [], {})}
+        for message in reading.messages(whole)
+    ]
+    used = reading.usage(whole)
+    return Answer(kept, used.prompt_tokens if used else None)
