@@ -34,6 +34,15 @@ def named_path(path: str | Path) -> Path:
         return Path(path)
 
 
+def state_folder() -> Path:
+    """Return the folder for what compact keeps between two runs. It may not exist.
+
+    Raises:
+        RuntimeError: the user has no home directory.
+    """
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "compact"
+
+
 def is_folder(path: Path) -> bool:
     """Return whether the path is a folder; False for an impossible name."""
     try:

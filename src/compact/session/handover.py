@@ -1,0 +1,147 @@
+"""A hand-over: one text that gives an agent back what a compaction takes from it.
+
+Its parts, in order: what the user said before an earlier compaction, word for word, since a second
+summary holds hardly any of it; the present; the names that are likeliest to be needed next; and
+long texts that are worth reading again, by their ids. No model is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from compact import wiring
+from compact.engine.checkpoint_text import Composer
+from compact.engine.chronology.cutting import gist
+from compact.engine.chronology.items import MUST_STAY, Item, sized
+from compact.engine.chronology.names import listed
+from compact.engine.chronology.notes import Notes, notes_of
+from compact.engine.history import History
+from compact.engine.visible import NOTHING
+from compact.errors import InvalidArgument
+from compact.messages.formats.known import format_named, format_of
+from compact.messages.given import Given, messages_given
+from compact.messages.messages import Message, short_id
+from compact.messages.protocols import TokenEstimator
+from compact.messages.tokens import TokenCounter
+from compact.secrets.redaction import redact
+from compact.secrets.redactor import NOTHING_ELSE, Redactor
+from compact.session.prompt_overhead import checked_size
+from compact.text.sentences import bare, plain
+
+USUAL = 1_000
+"""Tokens of a text if no limit is given. Coding programs take up to 10,000 characters."""
+SAID_SHARE, STATE_SHARE = 0.4, 0.5
+"""Shares of the room for the user's earlier words, and for the present with names. The rest is for
+the ids of long texts."""
+LONG_MESSAGE = 0.3
+"""Share of the room for words that a single message may take; of a longer one, head and tail."""
+POINTERS, LEAST_POINTS, TITLE = 3, 4, 60
+"""How many long texts are named; from how many list items on these are counted; and the most
+characters of a title."""
+CHARS_PER_TOKEN = 3
+"""Characters of a token in a list of names, of which such a text has most. Prose has four."""
+
+
+def handover(
+    messages: Sequence[Given],
+    *,
+    max_tokens: int | None = None,
+    max_chars: int | None = None,
+    since: int = 0,
+    originals: str = "",
+    tokenizer: str | TokenEstimator | None = None,
+    redactor: Redactor | None = None,
+) -> str:
+    """Return what an agent needs after these messages left its context, as text for its prompt.
+
+    The text has at most `max_tokens` tokens and `max_chars` characters (default: 1,000 tokens).
+    What does not fit is left out; there is no least size. Secrets are masked. A person's messages
+    before position `since` are quoted: those that an earlier summary stands for. `originals` is a
+    sentence for the agent on how to read a message by its id. `tokenizer` is as in `compress`.
+
+    Raises:
+        InvalidMessage: a message is malformed; the text names the field.
+        InvalidArgument: a limit is not a positive whole number.
+    """
+    limit = USUAL if max_tokens is None else checked_size("max_tokens", max_tokens)
+    if max_chars is not None:
+        if isinstance(max_chars, bool) or not isinstance(max_chars, int) or max_chars < 1:
+            raise InvalidArgument("max_chars", f"max_chars must be at least 1, got {max_chars!r}")
+        most = max_chars // CHARS_PER_TOKEN
+        limit = most if max_tokens is None else min(limit, most)
+    given = messages_given(messages)
+    last = given[-1] if given else None
+    name = last.wire_format if isinstance(last, Message) else None
+    wire = format_named(name or "chat_completions") if name else format_of(given)
+    counter = wiring.token_counter(wire.name, tokenizer=tokenizer)
+    history = History(given, wire, counter)
+    history.secrets.redactor = redactor or NOTHING_ELSE
+    notes = notes_of(history)
+    text = "\n\n".join(_parts(notes, counter, limit, since, originals))
+    return _clipped(redact(text, history.secrets).text, counter, limit, max_chars)
+
+
+def _parts(
+    notes: Notes, counter: TokenCounter, limit: int, since: int, originals: str
+) -> Iterator[str]:
+    said = _said(notes, counter, int(SAID_SHARE * limit), since)
+    if said:
+        yield f"## The user said before\n{said}"
+    room = int(STATE_SHARE * limit)
+    now = Composer(notes, counter).now(room)
+    if now:
+        yield f"## Now\n{now}"
+    left = room - counter.composed(f"## Now\n{now}\n\n## Names\n")
+    if names := listed(notes, f"{said}\n{now}", left, counter, NOTHING):
+        yield f"## Names\n{names}"
+    if pointers := "; ".join(map(_pointer, _longest(notes))):
+        yield f"{originals or 'Long messages, by their ids:'} {pointers}"
+
+
+def _said(notes: Notes, counter: TokenCounter, room: int, since: int) -> str:
+    """Quote the user's messages before a position in their order. If there is no room for all, the
+    demands come first, and the newest.
+    """
+    rows = [x for x in notes.items.rows if x.kind in ("request", "aside") and x.position < since]
+    lines, most = dict[int, str](), int(LONG_MESSAGE * room)
+    for at in sorted(
+        range(len(rows)), key=lambda i: (rows[i].demands >= MUST_STAY, i), reverse=True
+    ):
+        item = rows[at]
+        words = sized(item, counter).text.within(most, short_id(item.message_id))
+        asked = f"to “{item.before}”: " if item.before else ""
+        line = f"- {asked}{words}".replace("\n", "\n  ")
+        if (cost := counter.text(line) + 1) <= room:
+            lines[at], room = line, room - cost
+    gone = len(rows) - len(lines)
+    left_out = [f"[{gone:,} messages of the user are left out]"] * bool(gone)
+    return "\n".join([*(lines[at] for at in sorted(lines)), *left_out])
+
+
+def _longest(notes: Notes) -> list[Item]:
+    """Return the assistant's texts with the most information, in order."""
+    rows = [x for x in notes.items.rows if x.kind in ("closing", "said")]
+    best = sorted(rows, key=lambda x: (_points(x.text), x.info, x.position), reverse=True)
+    return sorted(best[:POINTERS], key=lambda x: x.position)
+
+
+def _pointer(item: Item) -> str:
+    lines = [line for line in item.text.splitlines() if line.strip()]
+    heading = next((bare(line) for line in lines if line.startswith("#")), "")
+    points = _points(item.text)
+    size = f"{points} points" if points >= LEAST_POINTS else f"{len(item.text.split()):,} words"
+    return f"{short_id(item.message_id)} (“{heading[:TITLE] or gist(item.text, TITLE)}”, {size})"
+
+
+def _points(text: str) -> int:
+    """Return how many list items a text has."""
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return sum(bare(line) != plain(line) for line in lines if line.strip())
+
+
+def _clipped(text: str, counter: TokenCounter, limit: int, max_chars: int | None) -> str:
+    """Drop lines from the end, then characters, until the text fits."""
+    while counter.text(text) > limit or len(text) > (max_chars or len(text)):
+        shorter = text.rpartition("\n")[0].rstrip()
+        text = shorter or text[: len(text) * 3 // 4]
+    return text
