@@ -117,10 +117,9 @@ def _without(text: str, container: _Part, part: _Part) -> str:
     at = next(i for i, each in enumerate(parts) if each.start == part.start)
     if at:
         return text[: parts[at - 1].end] + text[part.end :]
-    start, end = container.value + 1, part.end
     if len(parts) > 1:
-        end = text.index(",", end) + 1
-    return text[:start] + text[end:]
+        return text[: part.start] + text[parts[1].start :]
+    return text[: container.value + 1] + text[part.end :]
 
 
 def _path(text: str, keys: Sequence[str]) -> list[_Part]:
