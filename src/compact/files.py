@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import IO
 
 from compact.errors import StoreFailed
 
@@ -109,6 +110,12 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
     finally:
         beside.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def lock_file(stream: IO[bytes]) -> None:
+    """Lock an open file until it is closed, or its process ends. Wait for another's lock to end."""
+    if _LOCKS:
+        fcntl.flock(stream, fcntl.LOCK_EX)
 
 
 def unfinished(path: Path, attempt: str = "*") -> str:
