@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from compact.store.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus
     from compact.transcripts import documents, reading, writing, zipped
+    from compact.transcripts.documents import Document
+    from compact.transcripts.tails import Since
     from compact.transcripts.transcript import Transcript as Transcript
 
     read_file, read_stream = documents.bytes_of, documents.all_of

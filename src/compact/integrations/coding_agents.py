@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,7 +100,9 @@ def installed(host: Host) -> list[dict[str, Any]]:
     text = _read(host)
     hooks = json.loads(text).get("hooks") if text else None
     lists = hooks.values() if isinstance(hooks, dict) else ()
-    return [each for groups in lists if isinstance(groups, list) for each in groups if is_ours(each)]
+    return [
+        each for groups in lists if isinstance(groups, list) for each in groups if is_ours(each)
+    ]
 
 
 def install(host: Host, *, only_try: bool = False) -> bool:
@@ -159,6 +162,8 @@ def _edit(host: Host, change: Callable[[str], str], *, only_try: bool) -> None:
             write_whole(path, text.encode(), mode=0o666)
         elif not only_try:
             path.unlink()
+            with suppress(OSError):  # other files are in it
+                path.parent.rmdir()
     except OSError as error:
         raise _wrong(host, f"cannot be written: {error.strerror or error}") from None
     except InvalidConfig:

@@ -26,6 +26,8 @@ Event = Mapping[str, Any]
 """What a host writes to a hook: `session_id`, `transcript_path`, `source` and others."""
 MOST = 9_000
 """Most characters of an answer. Of more than 10,000 the hosts show the model only a part."""
+TOKENS = 1_000
+"""Most tokens of a text (o200k)."""
 KEPT_DAYS = 7
 """After so many days a record is deleted. It holds text only until the text is given."""
 HEAD = (
@@ -99,6 +101,7 @@ def _made(event: Event) -> dict[str, Any]:
     host = _HOSTS[transcript.format]
     text = HEAD + handover(
         transcript.messages,
+        max_tokens=TOKENS - len(HEAD) // 4,
         max_chars=MOST - 2 * len(HEAD),
         since=transcript.compacted if transcript.format != _SAID_BY_HOST else 0,
         originals=_originals(path),

@@ -130,7 +130,7 @@ def _path(text: str, keys: Sequence[str]) -> list[_Part]:
     """
     root = json.loads(text)
     if not isinstance(root, dict):
-        raise ValueError("not a JSON object")
+        raise ValueError("not a JSON object")  # noqa: TRY004 - wrong text, as broken JSON is
     at = _SPACE.match(text).end()  # type: ignore[union-attr]  # it always matches
     path = [_Part("", at, at, len(text.rstrip(" \t\r\n")))]
     for depth, key in enumerate(keys, 1):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import typer
 
 from compact.cli.errors import Stop
 from compact.cli.options import JsonOptions, command, flag
-from compact.cli.render import Aside, Report
+from compact.cli.render import Report
 from compact.integrations import coding_agents
-from compact.integrations.coding_agents import HOSTS, Host
+from compact.integrations.coding_agents import HOSTS
 
 HostName = Annotated[
     Literal["claude-code", "codex"], typer.Argument(metavar="HOST", help="claude-code or codex.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 
 from compact.cli.commands.install import HostName, Yes, agreed
 from compact.cli.options import JsonOptions, command
@@ -29,6 +30,8 @@ def uninstall(options: JsonOptions, *, host: HostName, yes: Yes = False) -> Repo
         coding_agents.uninstall(chosen)
     if not any(coding_agents.installed(each) for each in HOSTS.values()):
         shutil.rmtree(compaction_hooks.folder(), ignore_errors=True)
+        with suppress(OSError):  # other things are kept there too
+            compaction_hooks.folder().parent.rmdir()
     yield {"host": host, "file": str(chosen.file), "changed": is_there}
     done = f"Taken out of {chosen.title}, in {chosen.file}."
     yield done if is_there else f"There was nothing of ours in {chosen.file}."
