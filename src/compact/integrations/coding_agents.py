@@ -71,9 +71,9 @@ def own_command() -> str:
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
-def entries() -> dict[tuple[str, str], dict[str, Any]]:
+def entries() -> dict[tuple[str, ...], dict[str, Any]]:
     """Return what is added to which list of a host's file."""
-    found = dict[tuple[str, str], dict[str, Any]]()
+    found = dict[tuple[str, ...], dict[str, Any]]()
     for event, argument, matcher in (
         ("PreCompact", BEFORE, {}),
         ("SessionStart", AFTER, {"matcher": "compact"}),

@@ -26,7 +26,7 @@ class _Part(NamedTuple):
     end: int
 
 
-def added(text: str, lists: Mapping[Sequence[str], object]) -> str:
+def added(text: str, lists: Mapping[tuple[str, ...], object]) -> str:
     """Return the JSON text with an element at the end of each list. A list is named by its keys;
     what is missing is made. An empty text is a file that does not exist.
 

@@ -26,15 +26,16 @@ from compact.messages.tokens import TokenCounter
 from compact.secrets.redaction import redact
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.session.prompt_overhead import checked_size
-from compact.text.sentences import bare, plain
+from compact.text.sentences import bare, beginning, plain
 
 USUAL = 1_000
 """Tokens of a text if no limit is given. Coding programs take up to 10,000 characters."""
 SAID_SHARE, STATE_SHARE = 0.4, 0.5
 """Shares of the room for the user's earlier words, and for the present with names. The rest is for
 the ids of long texts."""
-LONG_MESSAGE = 0.3
-"""Share of the room for words that a single message may take; of a longer one, head and tail."""
+LONG_MESSAGE, FIRST_WORDS = 0.3, 60
+"""Share of the room for words that a single message may take; of a longer one, head and tail. How
+many characters of each message are quoted first."""
 POINTERS, LEAST_POINTS, TITLE = 3, 4, 60
 """How many long texts are named; from how many list items on these are counted; and the most
 characters of a title."""
@@ -99,23 +100,33 @@ def _parts(
 
 
 def _said(notes: Notes, counter: TokenCounter, room: int, since: int) -> str:
-    """Quote the user's messages before a position in their order. If there is no room for all, the
-    demands come first, and the newest.
+    """Quote the user's messages before a position in their order. As many as fit are quoted by
+    their first words, then as many of those as fit by all of them. The demands come first, and then
+    the newest.
     """
     rows = [x for x in notes.items.rows if x.kind in ("request", "aside") and x.position < since]
-    lines, most = dict[int, str](), int(LONG_MESSAGE * room)
-    for at in sorted(
-        range(len(rows)), key=lambda i: (rows[i].demands >= MUST_STAY, i), reverse=True
-    ):
-        item = rows[at]
+    rank = sorted(range(len(rows)), key=lambda i: (rows[i].demands >= MUST_STAY, i), reverse=True)
+    quotes, costs, left = dict[int, str](), dict[int, int](), room
+    for in_full in (False, True):
+        for at in rank:
+            quote = _quoted(rows[at], counter, int(LONG_MESSAGE * room) if in_full else 0)
+            cost = counter.text(quote) + 1
+            if (at in quotes or not in_full) and cost - costs.get(at, 0) <= left:
+                left -= cost - costs.get(at, 0)
+                quotes[at], costs[at] = quote, cost
+    gone = len(rows) - len(quotes)
+    left_out = [f"[{gone:,} messages of the user are left out]"] * bool(gone)
+    return "\n".join([*(quotes[at] for at in sorted(quotes)), *left_out])
+
+
+def _quoted(item: Item, counter: TokenCounter, most: int) -> str:
+    """Quote a message in about `most` tokens; with 0 only its first words."""
+    if most:
         words = sized(item, counter).text.within(most, short_id(item.message_id))
         asked = f"to “{item.before}”: " if item.before else ""
-        line = f"- {asked}{words}".replace("\n", "\n  ")
-        if (cost := counter.text(line) + 1) <= room:
-            lines[at], room = line, room - cost
-    gone = len(rows) - len(lines)
-    left_out = [f"[{gone:,} messages of the user are left out]"] * bool(gone)
-    return "\n".join([*(lines[at] for at in sorted(lines)), *left_out])
+        return f"- {asked}{words}".replace("\n", "\n  ")
+    words = beginning(item.text, FIRST_WORDS)
+    return f"- {words}{' …' * (len(words) < len(item.text))}"
 
 
 def _longest(notes: Notes) -> list[Item]:
@@ -127,10 +138,11 @@ def _longest(notes: Notes) -> list[Item]:
 
 def _pointer(item: Item) -> str:
     lines = [line for line in item.text.splitlines() if line.strip()]
-    heading = next((bare(line) for line in lines if line.startswith("#")), "")
+    titles = (bare(line) for line in lines if line.startswith("#"))
+    title = next((x for x in titles if " " in x), "") or plain(gist(item.text, 2 * TITLE))
     points = _points(item.text)
     size = f"{points} points" if points >= LEAST_POINTS else f"{len(item.text.split()):,} words"
-    return f"{short_id(item.message_id)} (“{heading[:TITLE] or gist(item.text, TITLE)}”, {size})"
+    return f"{short_id(item.message_id)} (“{beginning(title, TITLE)}”, {size})"
 
 
 def _points(text: str) -> int:

@@ -64,7 +64,7 @@ def _since_boundary(stream: Iterable[bytes]) -> list[bytes]:
 
 
 def _is_boundary(line: bytes) -> bool:
-    row = next(_parsed([line]), (0, {}))[1]
+    row: Any = next(_parsed([line]), (0, None))[1]
     if not isinstance(row, Mapping) or row.get("isSidechain"):
         return False
     return claude_code.is_boundary(row) or (row.get("type") == "compacted" and "payload" in row)
