@@ -7,6 +7,7 @@ long texts that are worth reading again, by their ids. No model is asked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from compact import wiring
@@ -16,7 +17,7 @@ from compact.engine.chronology.items import MUST_STAY, Item, sized
 from compact.engine.chronology.names import listed
 from compact.engine.chronology.notes import Notes, notes_of
 from compact.engine.history import History
-from compact.engine.visible import NOTHING
+from compact.engine.visible import NOTHING, VisibleText
 from compact.errors import InvalidArgument
 from compact.messages.formats.known import format_named, format_of
 from compact.messages.given import Given, messages_given
@@ -27,6 +28,7 @@ from compact.secrets.redaction import redact
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.session.prompt_overhead import checked_size
 from compact.text.sentences import bare, beginning, plain
+from compact.text.speakers import person_text
 
 USUAL = 1_000
 """Tokens of a text if no limit is given. Coding programs take up to 10,000 characters."""
@@ -36,11 +38,16 @@ the ids of long texts."""
 LONG_MESSAGE, FIRST_WORDS = 0.3, 60
 """Share of the room for words that a single message may take; of a longer one, head and tail. How
 many characters of each message are quoted first."""
-POINTERS, LEAST_POINTS, TITLE = 3, 4, 60
-"""How many long texts are named; from how many list items on these are counted; and the most
-characters of a title."""
-CHARS_PER_TOKEN = 3
-"""Characters of a token in a list of names, of which such a text has most. Prose has four."""
+POINTERS, LEAST_WORDS, LEAST_POINTS, TITLE = 3, 60, 4, 60
+"""How many long texts are named; from how many words on a text is long; from how many list items on
+these are counted; and the most characters of a title."""
+LONG, HEADINGS = 2_000, 20
+"""From so many tokens on, what was done and answered is told as well; and the tokens of headings.
+"""
+CHARS_PER_TOKEN, TRIES = 3, 4
+"""Characters of a token in a list of names (prose has four); and how often a text that has too many
+characters is made again, smaller.
+"""
 
 
 def handover(
@@ -78,28 +85,42 @@ def handover(
     history = History(given, wire, counter)
     history.secrets.redactor = redactor or NOTHING_ELSE
     notes = notes_of(history)
-    text = "\n\n".join(_parts(notes, counter, limit, since, originals))
-    return _clipped(redact(text, history.secrets).text, counter, limit, max_chars)
+    text, most = "", max_chars or math.inf
+    for _ in range(TRIES):
+        text = "\n\n".join(filter(None, _parts(notes, history, limit, since, originals)))
+        text = redact(text, history.secrets).text
+        if len(text) <= most:
+            break
+        limit = int(limit * most / len(text))
+    return _clipped(text, counter, limit, most)
 
 
-def _parts(
-    notes: Notes, counter: TokenCounter, limit: int, since: int, originals: str
-) -> Iterator[str]:
-    said = _said(notes, counter, int(SAID_SHARE * limit), since)
+def _parts(notes: Notes, history: History, limit: int, since: int, originals: str) -> Iterator[str]:
+    counter = history.counter
+    said = _said(notes, history, int(SAID_SHARE * limit), since)
     if said:
         yield f"## The user said before\n{said}"
-    room = int(STATE_SHARE * limit)
+    pointers = "; ".join(map(_pointer, _longest(notes)))
+    pointers = f"{originals or 'Long messages, by their ids:'} {pointers}" if pointers else ""
+    if limit >= LONG:
+        room = limit - counter.text(said) - counter.text(pointers) - HEADINGS
+        yield Composer(notes, counter, VisibleText([said])).written(None, room)
+    else:
+        yield from _state(notes, counter, int(STATE_SHARE * limit), said)
+    yield pointers
+
+
+def _state(notes: Notes, counter: TokenCounter, room: int, said: str) -> Iterator[str]:
+    """Yield the present, and with the rest of the room names, which the summary lacks most."""
     now = Composer(notes, counter).now(room)
     if now:
         yield f"## Now\n{now}"
     left = room - counter.composed(f"## Now\n{now}\n\n## Names\n")
     if names := listed(notes, f"{said}\n{now}", left, counter, NOTHING):
         yield f"## Names\n{names}"
-    if pointers := "; ".join(map(_pointer, _longest(notes))):
-        yield f"{originals or 'Long messages, by their ids:'} {pointers}"
 
 
-def _said(notes: Notes, counter: TokenCounter, room: int, since: int) -> str:
+def _said(notes: Notes, history: History, room: int, since: int) -> str:
     """Quote the user's messages before a position in their order. As many as fit are quoted by
     their first words, then as many of those as fit by all of them. The demands come first, and then
     the newest.
@@ -109,8 +130,8 @@ def _said(notes: Notes, counter: TokenCounter, room: int, since: int) -> str:
     quotes, costs, left = dict[int, str](), dict[int, int](), room
     for in_full in (False, True):
         for at in rank:
-            quote = _quoted(rows[at], counter, int(LONG_MESSAGE * room) if in_full else 0)
-            cost = counter.text(quote) + 1
+            quote = _quoted(rows[at], history, int(LONG_MESSAGE * room) if in_full else 0)
+            cost = history.counter.text(quote) + 1
             if (at in quotes or not in_full) and cost - costs.get(at, 0) <= left:
                 left -= cost - costs.get(at, 0)
                 quotes[at], costs[at] = quote, cost
@@ -119,19 +140,21 @@ def _said(notes: Notes, counter: TokenCounter, room: int, since: int) -> str:
     return "\n".join([*(quotes[at] for at in sorted(quotes)), *left_out])
 
 
-def _quoted(item: Item, counter: TokenCounter, most: int) -> str:
-    """Quote a message in about `most` tokens; with 0 only its first words."""
+def _quoted(item: Item, history: History, most: int) -> str:
+    """Quote a message in about `most` tokens; with 0 only its first words, even if pasted."""
     if most:
-        words = sized(item, counter).text.within(most, short_id(item.message_id))
+        words = sized(item, history.counter).text.within(most, short_id(item.message_id))
         asked = f"to “{item.before}”: " if item.before else ""
         return f"- {asked}{words}".replace("\n", "\n  ")
-    words = beginning(item.text, FIRST_WORDS)
-    return f"- {words}{' …' * (len(words) < len(item.text))}"
+    whole = item.text if item.kind == "aside" else person_text(history.redacted(item.position))
+    words = beginning(whole, FIRST_WORDS)
+    return f"- {words}{' …' * (len(words) < len(whole))}"
 
 
 def _longest(notes: Notes) -> list[Item]:
     """Return the assistant's texts with the most information, in order."""
-    rows = [x for x in notes.items.rows if x.kind in ("closing", "said")]
+    said = (x for x in notes.items.rows if x.kind in ("closing", "said"))
+    rows = [x for x in said if len(x.text.split()) >= LEAST_WORDS]
     best = sorted(rows, key=lambda x: (_points(x.text), x.info, x.position), reverse=True)
     return sorted(best[:POINTERS], key=lambda x: x.position)
 
@@ -151,9 +174,9 @@ def _points(text: str) -> int:
     return sum(bare(line) != plain(line) for line in lines if line.strip())
 
 
-def _clipped(text: str, counter: TokenCounter, limit: int, max_chars: int | None) -> str:
+def _clipped(text: str, counter: TokenCounter, limit: int, most: float) -> str:
     """Drop lines from the end, then characters, until the text fits."""
-    while counter.text(text) > limit or len(text) > (max_chars or len(text)):
+    while text and (counter.text(text) > limit or len(text) > most):
         shorter = text.rpartition("\n")[0].rstrip()
         text = shorter or text[: len(text) * 3 // 4]
     return text
