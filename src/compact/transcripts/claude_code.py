@@ -149,6 +149,8 @@ class _Log(Collected):
     _has_originals: bool = False
     compacted: int = 0
     """How many messages came before the last boundary."""
+    _boundary: int = 0
+    """The line of that boundary."""
     takes_sidechain: bool = False
     """Whether the file is a sub-agent's own. Then sidechain rows are its conversation."""
 
@@ -159,7 +161,8 @@ class _Log(Collected):
             if not row.get("isSidechain"):
                 before = len(self.messages) + bool(self._reply) + len(self._later)
                 self._queue.take(number, row, before)
-                self.compacted = before if is_boundary(row) else self.compacted
+                if is_boundary(row):
+                    self.compacted, self._boundary = before, number
             return
         message = row.get("message")
         if not isinstance(message, dict):
@@ -187,7 +190,7 @@ class _Log(Collected):
         for at, number, row in reversed(typed):
             message = self._message([(number, row)]).model_copy(update={"metadata": _PERSON})
             self.messages.insert(at, message)
-            self.compacted += at < self.compacted
+            self.compacted += at <= self.compacted and number < self._boundary
             self.rows[message.id] = (row,)
 
     def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:
