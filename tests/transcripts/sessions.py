@@ -11,7 +11,12 @@ _NUMBERS = count()
 
 def _row(kind: str, **more: Any) -> Row:
     uuid = f"{next(_NUMBERS):08x}-0000-4000-8000-000000000000"
-    return {"type": kind, "uuid": uuid, "sessionId": "s", "timestamp": "2026-01-01T10:00:00Z"} | more
+    return {
+        "type": kind,
+        "uuid": uuid,
+        "sessionId": "s",
+        "timestamp": "2026-01-01T10:00:00Z",
+    } | more
 
 
 def user(text: str) -> Row:
