@@ -195,11 +195,12 @@ def test_secrets_are_masked(run, tmp_path, state):
 
 @pytest.mark.parametrize("said", ["„灯塔”的灯\t", '"\\\n', "𓀀𓁀", "word "])
 def test_no_answer_is_ever_too_long(run, tmp_path, said):
-    rows = [user(f"{n} {said * 400}") for n in range(60)]
-    rows += [boundary(), user(said * 900), assistant(said * 900), user("And?")]
+    rows = [user(f"{n} {said * 100}") for n in range(40)]
+    rows += [boundary(), user(said * 400), assistant(said * 400), user("And?")]
     text_of(given(run, written(tmp_path / "s.jsonl", rows)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["claude_code.jsonl", "codex_cli.jsonl"])
 def test_damaged_transcripts_give_nothing_or_a_valid_answer(run, fixtures, tmp_path, name):
     whole, file = (fixtures / name).read_bytes(), tmp_path / name
@@ -309,6 +310,7 @@ def _run(event, stdin):
     return done.stdout.decode()
 
 
+@pytest.mark.slow
 def test_of_two_starts_at_once_one_gives_the_text(session, state):
     assert _run("pre-compact", before(session)) == ""
     (record,) = state.glob("*.json")

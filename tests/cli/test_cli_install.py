@@ -69,6 +69,7 @@ def settings_files(draw):
     return (draw(outside) + text + draw(outside)).replace("\n", ends)
 
 
+@pytest.mark.slow
 @settings(max_examples=size(100, 3_000), deadline=None)
 @given(before=st.just("") | settings_files(), backwards=st.booleans())
 def test_what_is_added_and_taken_out_again_leaves_every_byte(before, backwards):
@@ -198,6 +199,7 @@ def test_nothing_is_written_unasked(run, file):
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_the_command_works_from_any_folder_and_by_any_shell(run, file):
     run("install", "claude-code", "--yes")
     source = str(Path(__file__).resolve().parents[2] / "src")

@@ -35,6 +35,7 @@ def talk(*words):
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=size(20, 300), deadline=None)
 @given(
     tokens=st.none() | st.integers(1, 6_000),

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 from compact.errors import InvalidConfig
 from compact.files import LARGEST_TEXT, make_folders, read_small, write_whole
+from compact.integrations.compaction_hooks import AFTER, BEFORE
 from compact.integrations.json_lists import added, removed
 
-BEFORE, AFTER = "pre-compact", "session-start"
-"""Arguments of `compactctl hook`, by which our entries are known."""
 SECONDS = 10
 """After so many seconds a host stops a hook. Ours ends after two by itself."""
 

@@ -22,6 +22,8 @@ from typing import Any
 
 from compact.files import lock_file, state_folder
 
+BEFORE, AFTER = "pre-compact", "session-start"
+"""Arguments of `compactctl hook`, by which our entries in a host's file are known."""
 Event = Mapping[str, Any]
 """What a host writes to a hook: `session_id`, `transcript_path`, `source` and others."""
 MOST = 9_000

@@ -7,17 +7,15 @@ import json
 import os
 import sys
 import threading
-from typing import Annotated
 
-import typer
-
-from compact.integrations import coding_agents, compaction_hooks
+from compact.integrations import compaction_hooks
+from compact.integrations.compaction_hooks import AFTER, BEFORE
 
 SECONDS = 2.0
 """After so many seconds nothing is given."""
 
 
-def hook(event: Annotated[str, typer.Argument(metavar="EVENT")]) -> None:
+def hook(event: str) -> None:
     """Called by Claude Code and Codex before (pre-compact) and after (session-start) they compact a
     conversation. Reads their JSON on standard input. See compactctl install.
 
@@ -28,12 +26,12 @@ def hook(event: Annotated[str, typer.Argument(metavar="EVENT")]) -> None:
     def answer() -> None:
         with contextlib.suppress(Exception):
             given = json.loads(sys.stdin.buffer.read())
-            if event == coding_agents.BEFORE:
+            if event == BEFORE:
                 compaction_hooks.pre_compact(given)
-            elif event == coding_agents.AFTER:
+            elif event == AFTER:
                 answers.append(compaction_hooks.session_start(given))
 
-    if event == coding_agents.BEFORE:
+    if event == BEFORE:
         answer()  # it forks, which a process with threads should not
         return
     worker = threading.Thread(target=answer, daemon=True)
