@@ -75,8 +75,8 @@ def handover(
     if max_chars is not None:
         if isinstance(max_chars, bool) or not isinstance(max_chars, int) or max_chars < 1:
             raise InvalidArgument("max_chars", f"max_chars must be at least 1, got {max_chars!r}")
-        most = max_chars // CHARS_PER_TOKEN
-        limit = most if max_tokens is None else min(limit, most)
+        room = max_chars // CHARS_PER_TOKEN
+        limit = room if max_tokens is None else min(limit, room)
     given = messages_given(messages)
     last = given[-1] if given else None
     name = last.wire_format if isinstance(last, Message) else None
@@ -85,7 +85,7 @@ def handover(
     history = History(given, wire, counter)
     history.secrets.redactor = redactor or NOTHING_ELSE
     notes = notes_of(history)
-    text, most = "", max_chars or math.inf
+    text, most = "", math.inf if max_chars is None else max_chars
     for _ in range(TRIES):
         text = "\n\n".join(filter(None, _parts(notes, history, limit, since, originals)))
         text = redact(text, history.secrets).text
