@@ -166,6 +166,20 @@ def test_one_session_never_gets_the_text_of_another(run, session, tmp_path):
     assert "lamps" not in text
 
 
+def test_what_the_text_points_at_can_be_read(run, tmp_path):
+    findings = "\n".join(f"- Berth {n} has no lamp, whoever looks for one." for n in range(12))
+    rows = [user("Review it."), assistant(f"## Review of the berths\n\n{findings}"), user("Go.")]
+    file = written(tmp_path / "a b.jsonl", rows)
+    text = text_of(given(run, file))
+    short = rows[1]["uuid"][:8]
+    assert f"{short} (“Review of the berths”, 12 points)" in text
+    assert f"expand '{file}' ID`" in text
+    assert "Berth 11 has no lamp" in run("expand", file, short).out
+    found = json.loads(run("recall", file, "berth", "lamp", "--json").out)
+    assert found["messages"][0]["id"] == rows[1]["uuid"]
+    assert not (tmp_path / ".compact").exists()  # nothing is stored
+
+
 def test_codex_keeps_the_users_messages_itself(run, fixtures, state):
     rollout = fixtures / "codex_cli.jsonl"
     start = of_codex("PreCompact", rollout, trigger="manual", turn_id="t1")
