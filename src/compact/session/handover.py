@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from compact import wiring
 from compact.engine.checkpoint_text import Composer
-from compact.engine.chronology.cutting import gist
-from compact.engine.chronology.items import MUST_STAY, Item, sized
+from compact.engine.chronology.cutting import Cuttable, gist, squeezed
+from compact.engine.chronology.items import MUST_STAY, PASTED, Item, sized
 from compact.engine.chronology.names import listed
 from compact.engine.chronology.notes import Notes, notes_of
 from compact.engine.history import History
@@ -141,14 +141,16 @@ def _said(notes: Notes, history: History, room: int, since: int) -> str:
 
 
 def _quoted(item: Item, history: History, most: int) -> str:
-    """Quote a message in about `most` tokens; with 0 only its first words, even if pasted."""
+    """Quote a message in about `most` tokens; with 0 only its first words."""
+    text = sized(item, history.counter).text
+    if item.kind == "request" and PASTED in item.text:  # the message may begin with what was pasted
+        text = Cuttable(squeezed(person_text(history.redacted(item.position))), history.counter)
     if most:
-        words = sized(item, history.counter).text.within(most, short_id(item.message_id))
+        words = text.within(most, short_id(item.message_id))
         asked = f"to “{item.before}”: " if item.before else ""
         return f"- {asked}{words}".replace("\n", "\n  ")
-    whole = item.text if item.kind == "aside" else person_text(history.redacted(item.position))
-    words = beginning(whole, FIRST_WORDS)
-    return f"- {words}{' …' * (len(words) < len(whole))}"
+    words = beginning(text.text, FIRST_WORDS)
+    return f"- {words}{' …' * (len(words) < len(text.text))}"
 
 
 def _longest(notes: Notes) -> list[Item]:
