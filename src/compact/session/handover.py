@@ -35,7 +35,7 @@ USUAL = 1_000
 SAID_SHARE, STATE_SHARE = 0.4, 0.5
 """Shares of the room for the user's earlier words, and for the present with names. The rest is for
 the ids of long texts."""
-LONG_MESSAGE, FIRST_WORDS = 0.3, 60
+LONG_MESSAGE, FIRST_WORDS = 0.3, 50
 """Share of the room for words that a single message may take; of a longer one, head and tail. How
 many characters of each message are quoted first."""
 POINTERS, LEAST_WORDS, LEAST_POINTS, TITLE = 3, 60, 4, 60
