@@ -207,11 +207,17 @@ def test_secrets_are_masked(run, tmp_path, state):
     assert "Use the token <REDACTED" in text
 
 
-@pytest.mark.parametrize("said", ["„灯塔”的灯\t", '"\\\n', "𓀀𓁀", "word "])
+@pytest.mark.parametrize("said", ["„灯塔”的灯\t", "\\\\", "𓀀𓁀", "word "])
 def test_no_answer_is_ever_too_long(run, tmp_path, said):
     rows = [user(f"{n} {said * 100}") for n in range(40)]
     rows += [boundary(), user(said * 400), assistant(said * 400), user("And?")]
     text_of(given(run, written(tmp_path / "s.jsonl", rows)))
+
+
+def test_an_answer_that_json_makes_longer_is_cut(run, session, monkeypatch):
+    long = '"\\\n' * 2_900  # 8,700 characters, and twice as many as JSON
+    monkeypatch.setattr(compaction_hooks, "_made", lambda _: {"text": long, "host": "codex"})
+    assert long.startswith(text_of(run("hook", "session-start", stdin=after(session))))
 
 
 @pytest.mark.slow
@@ -303,6 +309,18 @@ def test_after_its_time_nothing_is_given(run, session, monkeypatch):
     done = run("hook", "session-start", stdin=after(session))
     ends.set()
     assert (done.code, done.out) == (0, "")
+
+
+def test_a_start_waits_while_another_gives(run, session, state, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    run("hook", "pre-compact", stdin=before(session))
+    monkeypatch.setattr(command, "SECONDS", 1.0)
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    (record,) = state.glob("*.json")
+    with record.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = run("hook", "session-start", stdin=after(session))
+        assert (done.code, done.out) == (0, "")
 
 
 # --- as processes ---------------------------------------------------------------------------------

@@ -103,6 +103,13 @@ def test_secrets_are_masked():
     assert "<REDACTED" in text
 
 
+def test_a_secret_is_masked_also_where_nothing_tells_of_it_yet():
+    messages = talk("Try Kw7-rbAx9.Quo2z first.", "It was the password: Kw7-rbAx9.Quo2z", "Go.")
+    text = handover(messages, since=4)
+    assert "Kw7-rbAx9" not in text
+    assert "Try <REDACTED" in text
+
+
 def test_long_messages_are_named_by_what_can_be_asked_for():
     findings = "\n".join(f"{n}. Berth {n} has no lamp on its outer side." for n in range(1, 17))
     messages = [

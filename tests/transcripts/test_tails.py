@@ -57,16 +57,19 @@ def test_only_the_last_compaction_counts(file):
     assert (texts(read), read.compacted) == (["One.", "Two.", "Three."], 2)
 
 
-def test_a_compaction_that_is_only_quoted_is_none(file):
-    quoted = json.dumps(boundary())
-    rows = [user("One."), assistant("", call="c"), result("c", quoted), assistant("Two.")]
+def test_what_only_looks_like_a_compaction_is_none(file):
+    rows = [
+        user("One."),
+        assistant("", call="c", status="compacted", subtype="compact_boundary"),
+        result("c", json.dumps(boundary())),
+        {**boundary(), "isSidechain": True},  # a sub-agent's
+        assistant("Two."),
+    ]
     read = read_transcript(written(file, rows), since="boundary")
-    assert (len(read.messages), read.compacted) == (4, 0)
-
-
-def test_a_sub_agents_compaction_is_not_the_sessions(file):
-    rows = [user("One."), assistant("Two."), {**boundary(), "isSidechain": True}, user("Three.")]
-    assert read_transcript(written(file, rows), since="boundary").compacted == 0
+    assert ([m.role for m in read.messages], read.compacted) == (
+        ["user", "assistant", "user", "assistant"],
+        0,
+    )
 
 
 def test_from_a_byte_on(file):
