@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compact.integrations import coding_agents
+from compact.integrations.compaction_hooks import own_command
 from compact.integrations.json_lists import added, removed
 from tests.cli.conftest import refused
 from tests.sizes import size
@@ -145,7 +146,7 @@ def test_twice_is_once_and_a_moved_installation_is_replaced(run, file):
     again = run("install", "claude-code")  # nothing is to be asked
     assert (again.code, file.read_bytes()) == (0, once)
     assert "there already" in again.out
-    path = coding_agents.own_command()
+    path = own_command()
     file.write_bytes(once.replace(path.encode(), b"'/old place/compactctl'"))
     assert run("install", "claude-code", "--yes").code == 0
     assert file.read_bytes() == once
@@ -222,7 +223,7 @@ def test_a_path_with_a_space_is_quoted(monkeypatch, tmp_path):
     script.parent.mkdir()
     script.touch()
     monkeypatch.setattr("sys.executable", str(script.with_name("python")))
-    assert coding_agents.own_command() == f"'{script}'"
+    assert own_command() == f"'{script}'"
     assert all(coding_agents.is_ours(group) for group in coding_agents.entries().values())
 
 
@@ -253,7 +254,7 @@ def test_the_doctor_says_how_it_stands(run, file):
     assert found() == ("claude-code", "note")  # Codex is not here, and not spoken of
     run("install", "claude-code", "--yes")
     assert found() == ("claude-code", "ok")
-    command = coding_agents.own_command().encode()
+    command = own_command().encode()
     file.write_bytes(file.read_bytes().replace(command, b"/gone/compactctl", 1))
     assert found() == ("claude-code", "broken")
     file.write_text("{")

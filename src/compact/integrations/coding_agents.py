@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +15,7 @@ from typing import Any, NamedTuple
 
 from compact.errors import InvalidConfig
 from compact.files import LARGEST_TEXT, make_folders, read_small, write_whole
-from compact.integrations.compaction_hooks import AFTER, BEFORE
+from compact.integrations.compaction_hooks import AFTER, BEFORE, own_command
 from compact.integrations.json_lists import added, removed
 
 SECONDS = 10
@@ -61,13 +58,6 @@ HOSTS: Mapping[str, Host] = {
         "Codex asks once whether to trust it: type /hooks in Codex.",
     ),
 }
-
-
-def own_command() -> str:
-    """Return the command that starts this installation's compactctl from any folder."""
-    script = Path(sys.executable).with_name("compactctl" + ".exe" * (os.name == "nt"))
-    words = [str(script)] if script.is_file() else [sys.executable, "-m", "compact"]
-    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 def entries() -> dict[tuple[str, ...], dict[str, Any]]:

@@ -13,6 +13,7 @@ import json
 import os
 import shlex
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -120,9 +121,18 @@ def _made(event: Event) -> dict[str, Any]:
     }
 
 
-def _originals(path: str) -> str:
-    from compact.integrations.coding_agents import own_command
+def own_command() -> str:
+    """Return the command that starts this installation's compactctl from any folder."""
+    script = Path(sys.executable).with_name("compactctl" + ".exe" * (os.name == "nt"))
+    words = [str(script)] if script.is_file() else [sys.executable, "-m", "compact"]
+    if os.name != "nt":
+        return shlex.join(words)
+    from subprocess import list2cmdline
 
+    return list2cmdline(words)
+
+
+def _originals(path: str) -> str:
     command = "compactctl" if shutil.which("compactctl") else own_command()
     file = shlex.quote(path)
     return (
