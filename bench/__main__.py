@@ -25,6 +25,7 @@ MEASUREMENTS = {
     "resent": "bench.resent",
     "whole": "bench.whole",
     "startup": "bench.startup",
+    "hooks": "bench.hooks",
     "summarizer": "bench.summarizer",
     "stores": "bench.stores",
     "sessions": "bench.sessions",

@@ -202,6 +202,11 @@ def _companion(_: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     return companion.report(found), found
 
 
+def _handover(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    found: tuple[str, Any] = _module("handover").evaluate(folder)
+    return found
+
+
 def _importance(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     importance = _module("importance")
     rows = importance.run(folder)
@@ -225,6 +230,7 @@ WITH_DATA: dict[str, Evaluation] = {
     "arguments": _passed,
     "coverage": _coverage,
     "facts": _facts,
+    "handover": _handover,
     "importance": _importance,
     "instructions": _instructions,
     "kept": _kept,

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from compact.secrets.redactor import Redactor as Redactor
     from compact.session.compact_manager import CompactManager as CompactManager
     from compact.session.context_manager import ContextManager as ContextManager
+    from compact.session.handover import handover as handover
     from compact.session.one_call import acompress as acompress
     from compact.session.one_call import aplan as aplan
     from compact.session.one_call import compress as compress
@@ -88,6 +89,7 @@ _HOME = {
     "chat_model": "compact.wiring",
     "compress": "compact.session.one_call",
     "embedder": "compact.wiring",
+    "handover": "compact.session.handover",
     "mark_protected": "compact.messages.given",
     "migrate": "compact.exchange.migrating",
     "plan": "compact.session.one_call",

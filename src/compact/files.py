@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import IO
 
 from compact.errors import StoreFailed
 
@@ -32,6 +33,15 @@ def named_path(path: str | Path) -> Path:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
+
+
+def state_folder() -> Path:
+    """Return the folder for what compact keeps between two runs. It may not exist.
+
+    Raises:
+        RuntimeError: the user has no home directory.
+    """
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "compact"
 
 
 def is_folder(path: Path) -> bool:
@@ -100,6 +110,12 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600, replaces: bool = 
     finally:
         beside.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def lock_file(stream: IO[bytes]) -> None:
+    """Lock an open file until it is closed, or its process ends. Wait for another's lock to end."""
+    if _LOCKS:
+        fcntl.flock(stream, fcntl.LOCK_EX)
 
 
 def unfinished(path: Path, attempt: str = "*") -> str:

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from compact.store.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus
     from compact.transcripts import documents, reading, writing, zipped
+    from compact.transcripts.documents import Document
+    from compact.transcripts.tails import Since
     from compact.transcripts.transcript import Transcript as Transcript
 
     read_file, read_stream = documents.bytes_of, documents.all_of
@@ -510,17 +512,26 @@ def read_transcript(
     conversation: int | None = None,
     active: bool = False,
     writable: bool = False,
+    since: Since | None = None,
 ) -> Transcript:
     """Read a conversation from a file, or from `data` if given. With `writable`, skip everything
     that `write_transcript` cannot write.
 
+    `since` reads only the end of a file of JSON Lines: from this byte on, or from the last
+    compaction of Claude Code or Codex (`boundary`) with a person's earlier words before it. Then
+    `compacted` of the transcript says how many messages those are. Broken rows are left out.
+
     Raises:
         InvalidTranscript: the file is damaged or unknown. The text names the line and the reason.
     """
-    from compact.transcripts import reading, writing
+    from compact.transcripts import reading, tails, writing
 
+    if since is None:
+        document: Path | bytes | Document = Path(source) if data is None else data
+    else:
+        document = tails.load_since(Path(source), since)
     read = reading.read(
-        Path(source) if data is None else data,
+        document,
         source=str(source),
         format=format,
         conversation=conversation,

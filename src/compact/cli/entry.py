@@ -1,4 +1,7 @@
-"""The console entry. It handles Ctrl-C before the imports begin, because they take a moment."""
+"""The console entry. It handles Ctrl-C before the imports begin, because they take a moment.
+
+Hooks are called without the command line's own imports: a host waits for them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,12 @@ from compact.cli.interrupts import ending_at_once
 
 def run() -> None:
     """Run the command line and end the process with its exit code."""
+    match sys.argv[1:]:
+        case ["hook", event] if not event.startswith("-"):
+            from compact.cli.commands.hook import hook
+
+            hook(event)
+            return
     with ending_at_once():
         from compact.cli.main import main
     sys.exit(main())

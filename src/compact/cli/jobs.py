@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from collections.abc import Iterable, Sequence
@@ -29,7 +28,7 @@ from compact.cli.settings import check_choice, settings_of
 from compact.config import CompactConfig
 from compact.engine.plan import Plan
 from compact.errors import InvalidInput, InvalidTranscript
-from compact.files import write_whole
+from compact.files import state_folder, write_whole
 from compact.messages.messages import Message, Thinking
 from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
@@ -237,8 +236,7 @@ def own_key() -> bytes | None:
     kept; then this process's key is used.
     """
     try:
-        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-        file = state / "compact" / "key"
+        file = state_folder() / "key"
         if (key := _read_key(file)) is None:
             file.parent.mkdir(parents=True, exist_ok=True)
             if file.exists() and _read_key(file) is None:  # a crash cut it short

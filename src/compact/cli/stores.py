@@ -25,7 +25,9 @@ from compact.cli.options import (
 from compact.cli.settings import name_of_store, settings_of
 from compact.config import CompactConfig, did_you_mean
 from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
+from compact.files import is_file, named_path
 from compact.messages.events import Event
+from compact.messages.messages import SHORT_ID
 from compact.messages.protocols import SessionStore, StorageAdapter
 from compact.messages.sessions import CHAT_NOTE, DEFAULT_SCOPE, Branch, Session
 from compact.models.effective_settings import DEFAULT_WINDOW
@@ -159,7 +161,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def message_meant(ctx: ContextManager, name: str) -> str:
-    """Return the id of the message that the user named by id or number (-1 is the last)."""
+    """Return the id of the message that the user named by id, number (-1 is the last), or the first
+    eight characters of its id, as texts show it.
+    """
     history = ctx.history
     digits = name.removeprefix("-")
     is_number = len(digits) <= 18 and digits.isascii() and digits.isdigit()
@@ -167,6 +171,8 @@ def message_meant(ctx: ContextManager, name: str) -> str:
         number = int(name)
         if -len(history) <= number < len(history):
             return history[number].id
+    if len(name) == SHORT_ID and history.position_of(name) is None:
+        return next((each.id for each in history if each.id.startswith(name)), name)
     return name
 
 
@@ -201,6 +207,27 @@ def _make_folder(folder: Path) -> None:
         return
     except OSError as error:
         raise StoreFailed(f"{folder} cannot be made: {error.strerror or error}") from None
+
+
+@contextmanager
+def to_read(options: OpenOptions) -> Iterator[ContextManager]:
+    """Open a session for the block, to read it. The name may be that of a file with a conversation,
+    which is then read into memory.
+    """
+    file = named_path(options.session)
+    if not is_file(file):
+        with entered(options) as (_, ctx):
+            yield ctx
+        return
+    from compact.exchange import importing
+
+    settings, store = settings_of(options), wiring.session_store(":memory:")
+    with closing(store):
+        read = importing.of_transcript(wiring.read_transcript(file), file.stem, file.name)
+        whole = importing.as_new(read, store, settings, session_id=file.stem)
+        catalog = SessionCatalog(store, str(file), settings)
+        with context_of(catalog, importing.put(store, whole)) as ctx:
+            yield ctx
 
 
 @contextmanager

@@ -91,6 +91,8 @@ class ToolCall:
         return readable_arguments(self.arguments)
 
 
+SHORT_ID = 8
+"""Characters of a random id that are shown."""
 _RANDOM_ID = regex(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
 _FREE_TEXT = ("custom", "custom_tool_call")
 """Types of calls whose arguments need not be JSON."""
@@ -349,4 +351,4 @@ def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
 
 def short_id(message_id: str) -> str:
     """Shorten an id for display: a random id to eight digits, any other stays whole."""
-    return message_id[:8] if _RANDOM_ID.match(message_id) else message_id
+    return message_id[:SHORT_ID] if _RANDOM_ID.match(message_id) else message_id

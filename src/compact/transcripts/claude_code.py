@@ -77,7 +77,7 @@ def read(
     log = _Log(document.source)
     rows = log.checked(document.rows, has_type, "an event with a type")
     log.takes_sidechain = all(_is_side(row) for _, row in rows if row["type"] in _SPOKEN)
-    bounds = [i for i, (_, row) in enumerate(rows) if row.get("subtype") == "compact_boundary"]
+    bounds = [i for i, (_, row) in enumerate(rows) if is_boundary(row)]
     start = bounds[-1] if active and bounds else 0
     for number, row in rows[start:]:
         log.attempt(partial(log.take, number, row))
@@ -88,6 +88,7 @@ def read(
         after=(NO_BOUNDARY,) * (active and not start),
         wire="anthropic",
         title=_title(rows),
+        compacted=log.compacted,
         session_id=_last_of(rows, "sessionId") or _last_of(rows, "session_id"),
         container=Container(
             fields={"last_uuid": _last_of(rows, "uuid")},
@@ -107,6 +108,11 @@ def _is_event(row: object) -> bool:
     return (
         kind in _OTHER_EVENTS or (kind in _EVENTS and "content" not in row) or "parentUuid" in row
     )
+
+
+def is_boundary(row: Row) -> bool:
+    """Whether a row says that the program compacted the conversation here."""
+    return row.get("subtype") == "compact_boundary"
 
 
 def _is_side(row: Row) -> bool:
@@ -141,6 +147,10 @@ class _Log(Collected):
     _later: list[Message] = field(default_factory=list)
     """Results that came before the rest of the reply that made the calls."""
     _has_originals: bool = False
+    compacted: int = 0
+    """How many messages came before the last boundary."""
+    _boundary: int = 0
+    """The line of that boundary."""
     takes_sidechain: bool = False
     """Whether the file is a sub-agent's own. Then sidechain rows are its conversation."""
 
@@ -151,6 +161,8 @@ class _Log(Collected):
             if not row.get("isSidechain"):
                 before = len(self.messages) + bool(self._reply) + len(self._later)
                 self._queue.take(number, row, before)
+                if is_boundary(row):
+                    self.compacted, self._boundary = before, number
             return
         message = row.get("message")
         if not isinstance(message, dict):
@@ -178,6 +190,7 @@ class _Log(Collected):
         for at, number, row in reversed(typed):
             message = self._message([(number, row)]).model_copy(update={"metadata": _PERSON})
             self.messages.insert(at, message)
+            self.compacted += at <= self.compacted and number < self._boundary
             self.rows[message.id] = (row,)
 
     def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:

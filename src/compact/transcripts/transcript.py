@@ -63,6 +63,9 @@ class Transcript:
     rows: Mapping[str, tuple[Row, ...]] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     conversations: int = 1
+    compacted: int = 0
+    """How many messages came before the last compaction that the file records in Claude Code's way.
+    """
     container: Container = field(default_factory=Container)
 
 

@@ -22,8 +22,9 @@ from compact.cli.settings import name_of_store, settings_of
 from compact.cli.views import runs_of
 from compact.cli.words import counted, one_line
 from compact.config import CompactConfig, did_you_mean
-from compact.errors import NotFound, StoreFailed
-from compact.files import named_path
+from compact.errors import InvalidConfig, NotFound, StoreFailed
+from compact.files import is_folder, named_path
+from compact.integrations import coding_agents
 from compact.messages.budget import ContextWindow
 from compact.messages.memory_protocols import SessionArchive
 from compact.messages.reliability import reliability_of, writing_of
@@ -55,9 +56,9 @@ def doctor(
     """Check what is installed, and whether it works.
 
     Checks the packages, the token counts of a known text, whether the trigger can fire with these
-    settings, and the store with its schema. --model shows what is known of a model: its sizes with
-    the num_ctx for its server, and how reliable it is. --check also verifies the contents of the
-    store and its archives. Exit code 2 if something is broken.
+    settings, the store with its schema, and the hooks of Claude Code and Codex. --model shows what
+    is known of a model: its sizes with the num_ctx for its server, and how reliable it is. --check
+    also verifies the contents of the store and its archives. Exit code 2 if something is broken.
 
     Examples:
       compactctl doctor
@@ -78,6 +79,7 @@ def doctor(
         found["model"] = list(model(settings))
         found["trigger"] = list(trigger(settings))
         found["store"] = list(stored(settings, check=check or repair))
+        found["hooks"] = list(hooks())
     # an error about a damaged file may quote it
     found = {name: [Finding(*without_secrets(e)) for e in part] for name, part in found.items()}
     value: dict[str, Any] = {
@@ -150,6 +152,25 @@ def _version(package: str) -> str | None:
     with suppress(PackageNotFoundError):
         return version(package)
     return None
+
+
+def hooks() -> Iterator[Finding]:
+    """Findings on the hooks of the coding programs that are here (`compactctl install`)."""
+    for name, host in coding_agents.HOSTS.items():
+        if not is_folder(host.file.parent):
+            continue
+        try:
+            groups = coding_agents.installed(host)
+        except InvalidConfig as error:
+            yield Finding(name, "note", str(error))
+            continue
+        if not groups:
+            yield Finding(name, "note", f"no hooks: compactctl install {name}")
+        elif groups == list(coding_agents.entries().values()):
+            yield Finding(name, "ok", f"hooks installed in {host.file}")
+        else:
+            text = f"hooks of another installation, or only some: compactctl install {name}"
+            yield Finding(name, "broken", text)
 
 
 # --- whether tokens are counted right -------------------------------------------------------------

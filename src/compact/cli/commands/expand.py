@@ -6,7 +6,7 @@ from typing import Annotated
 
 from compact.cli.options import argument, command, number_option, position
 from compact.cli.render import Report
-from compact.cli.stores import OpenOptions, entered, message_meant, one_of
+from compact.cli.stores import OpenOptions, message_meant, one_of, to_read
 from compact.cli.views import messages_json, messages_parts
 from compact.cli.words import counted
 
@@ -26,12 +26,14 @@ def expand(
 ) -> Report:
     """Show the original messages behind a checkpoint, a message or a tool call.
 
+    SESSION may also be a file with a conversation, such as a transcript of Claude Code.
+
     Examples:
       compactctl expand harbour ck-0aac85b0ed4c
       compactctl expand harbour 120 --json
       compactctl expand harbour 120 --max-tokens 2000 --start 7311
     """
-    with entered(options) as (_, ctx):
+    with to_read(options) as ctx:
         if id.startswith("ck-"):
             ids = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
             target = one_of(id, ids, what="checkpoint", where=f"session {ctx.id!r}")

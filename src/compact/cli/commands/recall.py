@@ -6,7 +6,7 @@ from typing import Annotated
 
 from compact.cli.options import FOUND, Most, argument, command
 from compact.cli.render import Report, Styled
-from compact.cli.stores import OpenOptions, entered
+from compact.cli.stores import OpenOptions, to_read
 from compact.cli.words import whole
 
 
@@ -19,11 +19,13 @@ def recall(
 ) -> Report:
     """Search a session's whole history by words, the best match first.
 
+    SESSION may also be a file with a conversation, such as a transcript of Claude Code.
+
     Examples:
       compactctl recall harbour winter berths
       compactctl recall harbour "E_TIMEOUT" --most 3 --json
     """
-    with entered(options) as (_, ctx):
+    with to_read(options) as ctx:
         words = " ".join(query)
         matches = ctx.recall(words, limit=most)
     rows = [

@@ -57,6 +57,8 @@ MOST_QUESTION = 240
 """Most characters kept of a question's end, and of the start of a refused call."""
 MOST_BEFORE = 3
 """How many messages, the newest ones, are named as holding an earlier value."""
+PASTED = " [pasted: "
+"""Begins the mark for what the user pasted."""
 FEW_WORDS = 12
 """An answer with fewer words says little without its question."""
 PROSE = 0.2
@@ -153,7 +155,7 @@ class Items:
         self._forget_same(item)
         self._supersede(item)
         if pasted:
-            item.text += f" [pasted: {len(pasted.split()):,} words, {short_id(message_id)}]"
+            item.text += f"{PASTED}{len(pasted.split()):,} words, {short_id(message_id)}]"
         self._add(item)
         if prose := "\n".join(filter(_reads, BLANK.split(pasted))):
             self._add(Item(position, "pasted", cut(prose), message_id))

@@ -1,0 +1,74 @@
+"""`compactctl install`: adds compact's hooks to Claude Code or Codex."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from compact.cli.errors import Stop
+from compact.cli.options import JsonOptions, command, flag
+from compact.cli.render import Report
+from compact.integrations import coding_agents
+from compact.integrations.coding_agents import HOSTS
+
+HostName = Annotated[
+    Literal["claude-code", "codex"], typer.Argument(metavar="HOST", help="claude-code or codex.")
+]
+Yes = Annotated[bool, flag("--yes", "Write without asking.")]
+
+
+@command
+def install(
+    options: JsonOptions,
+    *,
+    host: HostName,
+    yes: Yes = False,
+    show: Annotated[bool, flag("--print", "Only print the entry, to add it by hand.")] = False,
+) -> Report:
+    """Add two hooks to Claude Code or Codex, for all your sessions.
+
+    When the program has compacted a conversation, its model is given what summaries lose: what you
+    said before the last compaction, where the work stands, and the names that it is likeliest to
+    need, in about 600 tokens. The entry is shown before it is written; everything else in the file
+    stays as it is. `compactctl uninstall` takes it out again.
+
+    Examples:
+      compactctl install claude-code
+      compactctl install codex --yes
+      compactctl install claude-code --print
+    """
+    chosen = HOSTS[host]
+    entry: dict[str, dict[str, object]] = {"hooks": {}}
+    for (outer, event), group in coding_agents.entries().items():
+        entry[outer][event] = [group]
+    told = {"host": host, "file": str(chosen.file), "entry": entry}
+    if show:
+        yield {**told, "changed": False}
+        yield json.dumps(entry, indent=2, ensure_ascii=False)
+        return
+    is_new = coding_agents.install(chosen, only_try=True)
+    if is_new:
+        shown = f"To {chosen.file} is added:\n{json.dumps(entry, indent=2, ensure_ascii=False)}"
+        agreed(shown, yes=yes)
+        coding_agents.install(chosen)
+    yield {**told, "changed": is_new}
+    done = f"Installed for {chosen.title}. {chosen.afterwards}"
+    yield done if is_new else f"It was there already, in {chosen.file}; nothing was changed."
+
+
+def agreed(shown: str, *, yes: bool) -> None:
+    """Show what is to be done, and ask for it.
+
+    Raises:
+        Stop: it is not wanted, or nobody can be asked.
+    """
+    typer.echo(shown, err=True)
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise Stop("nothing was written: nobody can be asked here; add --yes")
+    if not typer.confirm("Write it?", err=True):
+        raise Stop("nothing was written")
