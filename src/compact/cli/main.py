@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "diff": "Show before and after, message by message.",
     "tokens": "Show where the tokens go.",
     "view": "Write a session as one HTML page with its compressions.",
+    "look": "Show what your coding agent forgot, from its own transcripts.",
     "chat": "Talk to a model in a conversation that never overflows.",
     "show": "Show a session: its context, history, checkpoints, goals.",
     "search": "Search all sessions for an answer to a question.",
