@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 LETTERS = 12
 """The fewest letters of a line that counts. `}` or `return nil` is known from everywhere."""
+_LETTERS = re.compile(rf"(?:[^\W\d_][\W\d_]*){{{LETTERS}}}")
 _MOST_WORDS = 200_000
 """Words that are remembered, some 30 MB. Then they are read anew."""
 _NUMBER = re.compile(r"\s*\d+(?:→|[:\-\t])|[\w./@+-]+?[:-]\d+[:-]")
@@ -15,13 +16,13 @@ _ENDINGS = (
     "go py pyi ts tsx js jsx mjs rs java kt swift c h cc cpp hpp rb php sh sql html css scss md "
     "json jsonl yaml yml toml txt lock cfg ini mod sum"
 )
+_IDENTIFIERS = r"[a-z]+[A-Z]\w+|[A-Z][a-z0-9]+[A-Z]\w*|\w+_\w+|[0-9a-f]{7,40}"
+_IDENTIFIER = re.compile(_IDENTIFIERS)
 _NAME = re.compile(
     r"https?://[^\s\"'<>)\]]+"
     r"|(?:[\w.@-]+/)+[\w.@-]+"
     rf"|[\w-]+\.(?:{_ENDINGS.replace(' ', '|')})\b"
-    r"|\b(?:[a-z]+[A-Z]\w+|[A-Z][a-z0-9]+[A-Z]\w*|\w+_\w+|[0-9a-f]{7,40})\b"
-    r"|#\d+\b"
-    r"|\bv?\d+\.\d+\.\d+\b"
+    rf"|\b(?:{_IDENTIFIERS})\b|#\d+\b|\bv?\d+\.\d+\.\d+\b"
 )
 """A name: an address, a path, a file, an identifier of several words, a commit, an issue, a
 version. No name has white space in it."""
@@ -29,16 +30,14 @@ _PIECE = re.compile(r"[\w@./#-]+")
 """What may hold a name, in a word without an address."""
 _AROUND = "()[]{}<>,;:'\"`*!?="
 """What stands around plain words."""
-_COMMIT = 7
-"""The fewest letters of a plain word that may be the beginning of a commit, such as `deadbee`."""
 
 
 class NameReader:
-    """Finds the names in the texts of one conversation. It looks at each word once."""
+    """Finds the names in texts. It looks at each word once, as most occur in many texts."""
 
     def __init__(self) -> None:
         self._names: dict[str, tuple[str, ...]] = {}
-        """Word, or piece of one → its names."""
+        """Word → its names."""
         self._plain = set[str]()
         """Words without a name."""
 
@@ -58,16 +57,18 @@ class NameReader:
 
     def _new(self, word: str) -> tuple[str, ...]:
         bare = word.strip(_AROUND)
-        is_word = bare.isalpha() and (bare[1:].islower() or bare.isupper())
         names: tuple[str, ...] = ()
-        if "http" in word:
+        if bare.isidentifier():  # it is one name, or none
+            if _IDENTIFIER.fullmatch(bare):
+                names = (bare,)
+        elif "http" in word:
             names = names_in(word)
-        elif not is_word or len(bare) >= _COMMIT:
+        else:
             for piece in _PIECE.findall(word):
-                known = self._names.get(piece)
-                if known is None:
-                    known = self._names[piece] = names_in(piece)
-                names += known
+                if not piece.isidentifier():
+                    names += names_in(piece)
+                elif _IDENTIFIER.fullmatch(piece):
+                    names = (*names, piece)
         if names:
             self._names[word] = names
         else:
@@ -86,9 +87,7 @@ def digest(line: str) -> int:
     if len(line) < LETTERS:
         return 0
     plain = line[found.end() :] if (found := _NUMBER.match(line)) else line
-    if sum(map(str.isalpha, plain)) < LETTERS:
-        return 0
-    return hash(plain.strip()) or 1
+    return (hash(plain.strip()) or 1) if _LETTERS.search(plain) else 0
 
 
 def names_in(text: str) -> tuple[str, ...]:

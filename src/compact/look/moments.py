@@ -4,6 +4,7 @@ edit is refused because the agent forgot that it had read the file, and known te
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +18,16 @@ from compact.text.terms import STOP_WORDS, pieces_of
 MOST = 3
 PROMPTS = 20
 """Prompts after a compaction in which a person may ask again."""
-_AGAIN = regex(r"\b(?:again|already|before|earlier)\b|\bI (?:said|told|asked|meant)\b", 2)
-"""How people say that they had said it; 2 is `re.IGNORECASE`."""
+_AGAIN = regex(
+    r"\b(?:show|tell|list|give|remind|repeat|explain|what|which|where|why|how)\b.*\bagain\b"
+    r"|\b(?:I|we)(?:['’]ve)? (?:already |just )?(?:said|told|asked|meant|agreed|discussed)\b"
+    r"|\balready (?:said|told|asked|showed|agreed|discussed)\b|\b(?:said|told you|agreed) before\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How people ask for what was said. `Run it again` asks for work, and is none."""
 _LONGEST = 300
 """Letters of a prompt that asks again. A longer one holds a text in which the word may be used."""
-_SHARE = 0.6
+_SHARE = 0.25
 """The share of a prompt's words, weighted by how rare they are, that its best message must have."""
 
 
@@ -65,7 +71,7 @@ def asked_again(conversation: Conversation, compaction: Compaction) -> Asked | N
         shares = [
             (sum(weights[word] for word in shared), index)
             for index in range(prompt)
-            if len(shared := words[prompt] & words[index]) > 1
+            if (shared := words[prompt] & words[index])
         ]
         if not shares or not total:
             continue

@@ -5,6 +5,7 @@ one value that is printed, drawn or written as JSON.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,7 @@ class Case:
 class Files:
     """What was found in the files."""
 
-    sessions: int = 0
+    sessions: list[str] = field(default_factory=list)
     size: int = 0
     broken: Counter[str] = field(default_factory=lambda: Counter[str]())
     """Path → lines that could not be read."""
@@ -85,6 +86,7 @@ class Looker:
         self.files = Files()
         self._since, self._project = since, project.lower()
         self._mask = mask or (lambda text: redact(text).text)
+        self._names = NameReader()
         self._notes = given_by_hooks()
         self._tokens = wiring.token_counter("chat_completions").text
 
@@ -92,18 +94,19 @@ class Looker:
         """Look into one file."""
         if self._project not in str(file.path).lower():
             return
-        self.files.sessions += not file.is_part
+        if not file.is_part:
+            self.files.sessions.append(session_of(file.path))
         self.files.size += file.size
         if not file.is_part and (days := days_kept(file)) is not None:
             soon = expires_within(file, days, time.time())
             self.files.days, self.files.expiring = days, (self.files.expiring or 0) + soon
         if not wiring.has_compaction(file):
             return
-        names, conversations = NameReader(), dict[str, Conversation]()
+        conversations = dict[str, Conversation]()
         reader = wiring.boundary_reader(file)
         for row in reader.rows():
             if row.chain not in conversations:
-                conversations[row.chain] = Conversation(names, self._tokens)
+                conversations[row.chain] = Conversation(self._names, self._tokens)
             conversations[row.chain].take(row)
         if reader.broken:
             self.files.broken[str(file.path)] = reader.broken
@@ -142,15 +145,17 @@ class Looker:
         """Return what was found, with all secrets masked. If `whole`, with the texts of each
         compaction and what compact would keep, and not only of the moments.
         """
-        files, cases = self.files, list(self.files.cases.values())
+        files = self.files
+        cases = sorted(files.cases.values(), key=lambda c: (c.session, c.compaction.at))
         moments = worst([(case.compaction, case.asked) for case in cases])
         shown = {moment.case for moment in moments}
         kept = dict[int, dict[str, int] | None]()
+        short = short_ids(files.sessions)
         for index in range(len(cases)) if whole else sorted(shown):
             told(f"Compressing what came before compaction {len(kept) + 1}")
             kept[index] = kept_by_compact(str(cases[index].file.path), cases[index].compaction)
         value = {
-            "sessions": files.sessions,
+            "sessions": len(files.sessions),
             "bytes": files.size,
             "compacted_sessions": len({case.session for case in cases}),
             "compactions": len(cases),
@@ -164,7 +169,7 @@ class Looker:
                 {"format": name, **_said([case for case in cases if case.file.format == name])}
                 for name in sorted({case.file.format for case in cases})
             ],
-            "moments": [_told(moment, cases[moment.case], kept) for moment in moments],
+            "moments": [_told(moment, cases[moment.case], kept, short) for moment in moments],
             "each": [
                 _each(case, kept.get(index)) | (_texts(case) if whole else {})
                 for index, case in enumerate(cases)
@@ -271,11 +276,12 @@ def _words(spoken: Spoken) -> dict[str, str]:
 
 
 def _said_after_refusal(conversation: Conversation, compaction: Compaction) -> str:
+    """Return what the agent says next of reading the file, if it says something."""
     refused = compaction.window.refused
     if not refused:
         return ""
-    later = (s for s in conversation.spoken if s.at > refused[0].at and not s.by_person)
-    return next((s.text for s in later), "")
+    later = [s for s in conversation.spoken if s.at > refused[0].at and not s.by_person][:SPOKEN]
+    return next((s.text for s in later if "read" in s.text.lower().split()), "")
 
 
 def _seen(actions: Sequence[Seen]) -> list[dict[str, Any]]:
@@ -283,15 +289,20 @@ def _seen(actions: Sequence[Seen]) -> list[dict[str, Any]]:
 
 
 def _told(
-    moment: Moment, case: Case, kept: Mapping[int, dict[str, int] | None]
+    moment: Moment,
+    case: Case,
+    kept: Mapping[int, dict[str, int] | None],
+    short: Mapping[str, str],
 ) -> dict[str, Any]:
     window = case.compaction.window
     value: dict[str, Any] = {
         "kind": moment.kind,
         "session": case.session,
+        "id": short.get(case.session, case.session),
         "number": case.compaction.number,
         "time": case.compaction.boundary.time,
         "kept_by_compact": kept.get(moment.case),
+        "kept_by_summary": _kept_by_summary(case.compaction),
         "names_used": len(window.used),
         "messages": len(case.compaction.messages),
     }
@@ -314,6 +325,24 @@ def _told(
     return value
 
 
+def _kept_by_summary(compaction: Compaction) -> dict[str, int]:
+    named = with_file_names(names_in(compaction.summary))
+    return {
+        "messages": sum(message.in_summary for message in compaction.messages),
+        "names": len(compaction.window.used & named),
+    }
+
+
+def short_ids(sessions: Sequence[str]) -> dict[str, str]:
+    """Return the shortest beginning of each id, from 7 characters, that only it has."""
+    ordered = sorted(set(sessions))
+    short = dict[str, str]()
+    for before, own, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
+        shared = max(len(os.path.commonprefix([own, other])) for other in (before, after))
+        short[own] = own[: max(7, shared + 1)]
+    return short
+
+
 def _each(case: Case, kept: dict[str, int] | None) -> dict[str, Any]:
     compaction, window = case.compaction, case.compaction.window
     named = with_file_names(names_in(compaction.summary))
@@ -331,7 +360,8 @@ def _each(case: Case, kept: dict[str, int] | None) -> dict[str, Any]:
         "hook_gave": case.given,
         "actions_after": window.actions,
         **numbers(window),
-        "names_in_summary": len(window.unseen & named),
+        "names_unseen_in_summary": len(window.unseen & named),
+        "names_in_summary": len(window.used & named),
         "messages": len(compaction.messages),
         "messages_in_summary": sum(m.in_summary for m in compaction.messages),
         "messages_in_next": sum(bool(m.in_next) for m in compaction.messages),

@@ -25,14 +25,16 @@ from compact.secrets.redaction import Known, redact
 WIDTH = 80
 """Columns."""
 _BAR = 30
+_LINES = 4
+"""The most lines of one moment, without what compact keeps."""
 _PROGRAMS = {"claude_code": "Claude Code", "codex": "Codex", "pi": "pi", "opencode": "OpenCode"}
 _ROWS: Mapping[str, tuple[str, str]] = {
-    "again": ("look-ups that brought known text", "count"),
-    "again_tokens": ("tokens of that text", "tokens"),
+    "again": ("look-ups of what it had just seen", "count"),
+    "again_tokens": ("tokens of these", "tokens"),
     "lookups": ("look-ups in all", "count"),
-    "refused": ("edits refused: file not read", "count"),
-    "repeated": ("errors made once more", "count"),
-    "names_shown": ("known names, shown first³", "share"),
+    "refused": ("edits refused as “not read yet”", "count"),
+    "repeated": ("errors it had made before", "count"),
+    "names_shown": ("names it had to be shown again³", "share"),
 }
 """Measure → its line, and how its numbers are written."""
 
@@ -79,13 +81,12 @@ def look(
         project=project,
         mask=lambda text: redact(text, known).text,
     )
+    places, wanted = _places(paths or [])
     with Progress("Looking for transcripts") as progress:
-        places = [_place(name) for name in paths or ()] or wiring.transcript_homes()
-        if not places:
-            raise Stop("no folder of a coding agent here: name files or folders")
         for number, file in enumerate(wiring.find_transcripts(places)):
             progress.now(f"Reading file {number + 1:,}")
-            looker.take(file)
+            if not wanted or session_of(file.path).startswith(wanted):
+                looker.take(file)
         value = looker.report(whole=bool(html or at), told=progress.now)
     if at is not None:
         one = _numbered(value["each"], at)
@@ -102,26 +103,28 @@ def look(
     yield from (Styled(line) for line in lines_of(value, paths or []))
 
 
-def _place(name: str) -> Path:
-    """Return the path of a file or a folder, or of the session with this id."""
-    path = Path(name).expanduser()
-    if path.exists():
-        return path
-    homes = wiring.transcript_homes()
-    found = [f.path for f in wiring.find_transcripts(homes) if session_of(f.path).startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise Stop(f"{len(found)} sessions begin with {name!r}: give more of the id")
-    raise Stop(f"{name}: no such file or folder, and no session's id")
+def _places(names: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
+    """Return the files and folders to look into, and the beginnings of the ids that are wanted."""
+    paths = {name: Path(name).expanduser() for name in names}
+    ids = tuple(name for name, path in paths.items() if not path.exists())
+    if wrong := next((name for name in ids if "/" in name or name.startswith(".")), None):
+        raise Stop(f"{wrong}: no such file or folder")
+    places = [path for name, path in paths.items() if name not in ids]
+    places = places or wiring.transcript_homes()
+    if not places:
+        raise Stop("no coding agent keeps transcripts here: name files or folders")
+    return places, ids
 
 
 def _numbered(each: Sequence[dict[str, Any]], number: int) -> dict[str, Any]:
-    found = [one for one in each if one["number"] == number and not one["subagent"]]
-    if len({one["session"] for one in each}) > 1:
-        raise Stop("--at is for one session: name its file or its id")
+    own = [one for one in each if not one["subagent"]]
+    sessions = {one["session"] for one in own}
+    if len(sessions) > 1:
+        raise Stop(f"--at is for one session, and these are {len(sessions)}: name its file or id")
+    found = [one for one in own if one["number"] == number]
     if not found:
-        raise Stop(f"no compaction {number}: the session has {len(each)}")
+        many = counted(len(own), "compaction")
+        raise Stop(f"no compaction {number} in what was found: {many} in one session")
     return found[0]
 
 
@@ -130,7 +133,8 @@ def _numbered(each: Sequence[dict[str, Any]], number: int) -> dict[str, Any]:
 
 def lines_of(value: Mapping[str, Any], paths: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the first screen, at most 44 of at most 80 columns."""
-    yield f"compactctl look {' '.join(paths)}".strip() + " · read only, nothing leaves this machine"
+    title = "compactctl look · read only, nothing leaves this machine"
+    yield f"{title} · {one_line(' '.join(paths), WIDTH - len(title) - 3)}" if paths else title
     yield from _found(value)
     if not value["compactions"]:
         return
@@ -139,57 +143,55 @@ def lines_of(value: Mapping[str, Any], paths: Sequence[str]) -> Iterator[str]:
     yield from _said(value["said"])
     yield from _moments(value)
     yield ""
-    yield "  compactctl look SESSION --at N       one compaction: before, summary, after"
+    yield "  compactctl look SESSION --at N       one of them: before, summary, after"
     yield "  compactctl look --html look.html     all of them, as one page"
 
 
 def _found(value: Mapping[str, Any]) -> Iterator[str]:
     size = max(1, round(value["bytes"] / 1e6))
-    line = f"{counted(value['sessions'], 'session')}, {size:,} MB."
+    line = f"{counted(value['sessions'], 'session')} ({size:,} MB)."
     if value["compactions"]:
-        times = counted(value["compactions"], "time")
-        line += f" {value['compacted_sessions']:,} were compacted, {times}"
-        by_itself = value["automatic"]
-        line += f" ({by_itself:,} of them by itself)." if by_itself else "."
+        line += f" {value['compacted_sessions']:,} were compacted, "
+        line += counted(value["compactions"], "time")
+        line += f"; {value['automatic']:,} times by itself." if value["automatic"] else "."
     else:
-        line += " None of them was compacted: there is nothing to show."
+        line += " None of them was compacted: nothing to show."
     yield line
     if value["in_subagents"]:
-        yield f"{counted(value['in_subagents'], 'compaction')} happened in sub-agents."
+        yield f"{counted(value['in_subagents'], 'of these', 'of these')} in sub-agents."
     expiring = value["expiring"]
     if expiring["sessions"]:
         yield (
             f"Claude Code deletes transcripts after {expiring['days']} days: "
-            f"{expiring['sessions']:,} of these go within a week."
+            f"{expiring['sessions']:,} of them within a week."
         )
     broken = value["unreadable"]
     if broken["lines"]:
         many = counted(broken["files"], "file")
-        yield f"{counted(broken['lines'], 'line')} in {many} could not be read, and are left out."
+        yield f"{counted(broken['lines'], 'line')} in {many} could not be read; left out."
 
 
 def _table(value: Mapping[str, Any]) -> Iterator[str]:
     compared = value["compared"]
-    yield f"  {f'In the {AFTER} actions after it':34}{'here':>8}{'without¹':>11}{'due to it²':>24}"
+    title = f"In the {AFTER} actions after a compaction"
+    yield f"  {title:37}{'here':>7}{'without¹':>10}{'due to it²':>24}"
     yield " " + "─" * (WIDTH - 2)
     for name, (line, kind) in _ROWS.items():
         if row := compared.get(name):
             here, without = (_number(row[key], kind) for key in ("here", "without"))
-            yield f"  {line:34}{here:>8}{without:>11}{_due(row, kind):>24}"
+            yield f"  {line:37}{here:>7}{without:>10}{_due(row, kind):>24}"
     pauses = value["pauses"]
     if pauses["known"]:
         total = f"{pauses['total'] / 60:,.0f} min in all"
-        yield f"  {'the pause itself (median)':34}{pauses['median']:>6.0f} s{'–':>11}{total:>24}"
+        yield f"  {'the pause itself (median)':37}{pauses['median']:>5.0f} s{'':>10}{total:>24}"
     if not compared:
-        yield f"  no session went on for {AFTER} actions, with another such stretch to compare"
+        yield f"  No session went on for {AFTER} actions and has another such stretch to compare."
         return
     row = next(iter(compared.values()))
-    yield (
-        f"¹ moments of the same {counted(row['sessions'], 'session')} without a compaction "
-        f"({row['compactions']} of {value['compactions']} compared)."
-    )
-    yield "² with its 95 % interval, sessions drawn. “–”: fewer than 10, or chance may do it."
-    yield f"³ of the known names used in the next {MESSAGES} messages, those that a tool showed before."
+    sessions = counted(row["sessions"], "session")
+    yield f"¹ other moments of the same {sessions}; {row['compactions']} of the {value['compactions']} can be compared."
+    yield "² and its 95 % interval, sessions drawn; “–”: below 10, or it may be chance."
+    yield f"³ before it used them, of all known names in the next {MESSAGES} messages."
 
 
 def _due(row: Mapping[str, Any], kind: str) -> str:
@@ -209,23 +211,23 @@ def _number(number: float, kind: str) -> str:
 
 
 def _said(programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    told = sorted((p for p in programs if p["messages"]), key=lambda p: -p["messages"])[:2]
-    for said in told:
-        yield ""
+    for said in sorted(programs, key=lambda p: -p["messages"])[:2]:
+        if not said["messages"]:
+            continue
         name = _PROGRAMS.get(said["format"], said["format"])
-        yield f"What you had said   {counted(said['messages'], 'message')} before {name} compacted"
-        yield _bar("quoted in the summary made then", said["in_summary"], said["messages"])
+        yield ""
+        yield f"What you had said before {name} compacted"
+        yield _bar("is quoted in the summary", said["in_summary"], said["messages"])
         if said["followed"]:
-            yield _bar("quoted in the next summary after it", said["in_next"], said["followed"])
+            yield _bar("is quoted in the summary after that", said["in_next"], said["followed"])
         if example := said.get("example"):
-            words = one_line(example["text"], 60)
-            yield f"  gone by then: “{words}” ({_day(example['time'])})"
+            yield f"  “{one_line(example['text'], 48)}”, {_day(example['time'])}, is gone by then"
 
 
 def _bar(label: str, part: int, whole: int) -> str:
     share = part / whole
     bar = "█" * round(share * _BAR) or "▏"
-    return f"  {label:36}{bar:{_BAR}} {share:4.0%} of {whole:,}".replace("%", " %")
+    return f"  {label:36}{bar:{_BAR}}{100 * share:3.0f} % of {whole:,}"
 
 
 def _day(time: str) -> str:
@@ -243,39 +245,37 @@ def _moments(value: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield "The worst moment" if len(moments) == 1 else f"The {len(moments)} worst moments"
     for number, moment in enumerate(moments, 1):
-        where = f"{moment['session'][:7]} --at {moment['number']}"
-        text = "\n".join([*_told(moment), *_kept(moment), where])
-        lines = [
-            wrapped
-            for line in text.split("\n")
-            for wrapped in textwrap.wrap(line, WIDTH - 7) or [""]
-        ]
+        lines = [line for text in _told(moment) for line in textwrap.wrap(text, WIDTH - 7)]
+        lines = [*lines[:_LINES], *_kept(moment)]
         for index, line in enumerate(lines):
-            yield f"  {number if not index else ' '}  {line}"
+            yield f"  {' ' if index else number}  {line}"
 
 
 def _told(moment: Mapping[str, Any]) -> Iterator[str]:
+    where = f"{moment['id']} --at {moment['number']}"
     if moment["kind"] == "asked":
-        before = moment["before"]
-        yield f"You: “{one_line(moment['prompt']['text'], 100)}” ({_day(moment['prompt']['time'])})"
+        prompt, before = moment["prompt"], moment["before"]
+        yield f"[{where}] You, {_day(prompt['time'])}: “{one_line(prompt['text'], 90)}”"
         lines = " … ".join(one_line(line, 60) for line in before["lines"])
-        yield f"Before, {before['by']} ({_day(before['time'])}): “{lines}”"
+        yield f"Before it, {before['by']}, {_day(before['time'])}: “{lines}”"
         kept = " … ".join(one_line(line, 60) for line in moment["summary"][:1])
-        yield f"The summary: “{kept}”" if kept else "The summary has nothing of it."
+        yield f"The summary says: “{kept}”" if kept else "The summary says nothing of it."
         return
     actions = moment["actions"]
-    largest = "; ".join(
+    largest = ", ".join(
         f"{action['tool']} {one_line(_short(action['subject']), 40)} ({action['tokens']:,} tokens)"
         for action in actions[:2]
     )
     if moment["kind"] == "refused":
-        yield f"{counted(len(actions), 'edit')} refused, “File has not been read yet”: {largest}."
+        files = ", ".join(dict.fromkeys(one_line(_short(a["subject"]), 40) for a in actions))
+        edits = counted(len(actions), "edit")
+        yield f"[{where}] {edits} refused, “File has not been read yet”: {files}"
         if moment["agent"]:
             yield f"The agent: “{one_line(moment['agent'], 140)}”"
     else:
         yield (
-            f"{len(actions)} of the next {moment['lookups']} look-ups brought what it had seen "
-            f"before: {largest}."
+            f"[{where}] {len(actions)} of the next {moment['lookups']} look-ups brought what it "
+            f"had just seen: {largest}"
         )
 
 
@@ -285,11 +285,15 @@ def _short(subject: str) -> str:
 
 
 def _kept(moment: Mapping[str, Any]) -> Iterator[str]:
-    if kept := moment["kept_by_compact"]:
+    kept, summary = moment["kept_by_compact"], moment["kept_by_summary"]
+    if kept:
         yield (
-            f"compact keeps in the summary's {kept['tokens']:,} tokens {kept['messages']} of your "
-            f"{moment['messages']} messages and {kept['names']} of {moment['names_used']} names "
-            "used next."
+            f"Your {moment['messages']} messages: the summary quotes {summary['messages']}, compact "
+            f"in as many tokens {kept['messages']}."
+        )
+        yield (
+            f"The {moment['names_used']} names used next: {summary['names']} in the summary, "
+            f"{kept['names']} in compact's."
         )
 
 
