@@ -25,6 +25,10 @@ _AGAIN = regex(
     re.IGNORECASE | re.DOTALL,
 )
 """How people ask for what was said. `Run it again` asks for work, and is none."""
+_ASKING = frozenset(
+    "again already before said told asked show tell list give remind repeat explain".split()
+)
+"""Words of such a prompt that do not say what it asks for."""
 _LONGEST = 300
 """Letters of a prompt that asks again. A longer one holds a text in which the word may be used."""
 _SHARE = 0.25
@@ -85,8 +89,7 @@ def asked_again(conversation: Conversation, compaction: Compaction) -> Asked | N
 
 
 def _words(text: str) -> frozenset[str]:
-    asks = {piece for found in _AGAIN.finditer(text) for piece in pieces_of(found[0])}
-    return frozenset(pieces_of(text)) - STOP_WORDS - asks
+    return frozenset(pieces_of(text)) - STOP_WORDS - _ASKING
 
 
 def nearest_lines(text: str, to: str, *, most: int = 2) -> list[str]:

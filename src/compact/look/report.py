@@ -153,7 +153,8 @@ class Looker:
         short = short_ids(files.sessions)
         for index in range(len(cases)) if whole else sorted(shown):
             told(f"Compressing what came before compaction {len(kept) + 1}")
-            kept[index] = kept_by_compact(str(cases[index].file.path), cases[index].compaction)
+            if cases[index].compaction.boundary.is_readable:
+                kept[index] = kept_by_compact(str(cases[index].file.path), cases[index].compaction)
         value = {
             "sessions": len(files.sessions),
             "bytes": files.size,

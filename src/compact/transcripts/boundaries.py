@@ -65,6 +65,8 @@ class Boundary(NamedTuple):
     kept: frozenset[str]
     """Keys of the rows before it that the agent still sees, word for word."""
     summary: str = ""
+    is_readable: bool = True
+    """Whether the summary is text. Codex encrypts it, and keeps the person's messages beside it."""
 
 
 class Row(NamedTuple):
@@ -293,7 +295,9 @@ class Reader:
                 texts = [_joined(x.get("content")) for x in payload.get("replacement_history") or ()]
                 summary = "\n".join((_text(payload.get("message")), *texts))
                 key = f"{common.time}/{len(summary)}"
-                made = Boundary(key, common.time, None, self._tokens, None, frozenset(), summary)
+                is_readable = bool(payload.get("message"))
+                told = (common.time, None, self._tokens, None, frozenset[str]())
+                made = Boundary(key, *told, summary, is_readable)
                 yield common._replace(kind="boundary", boundary=made)
             case "event_msg", "user_message" if payload.get("kind") in (None, "plain"):
                 yield common._replace(kind="typed", person=_text(payload["message"]).strip())

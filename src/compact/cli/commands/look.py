@@ -19,6 +19,7 @@ from compact.cli.render import Report, Styled
 from compact.cli.settings import settings_of
 from compact.cli.words import counted, one_line
 from compact.look.measures import AFTER, MESSAGES
+from compact.look.page import Texts, page_of
 from compact.look.report import Looker, session_of
 from compact.secrets.redaction import Known, redact
 
@@ -95,9 +96,7 @@ def look(
         return
     yield value
     if html:
-        from compact.look.page import page_of
-
-        size = output.write(html, page_of(value))
+        size = output.write(html, page_of(value, _texts(value)))
         yield f"wrote {html} ({counted(value['compactions'], 'compaction')}, {size or 0:,} bytes)"
         return
     yield from (Styled(line) for line in lines_of(value, paths or []))
@@ -172,24 +171,33 @@ def _found(value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _table(value: Mapping[str, Any]) -> Iterator[str]:
-    compared = value["compared"]
-    title = f"In the {AFTER} actions after a compaction"
-    yield f"  {title:37}{'here':>7}{'without¹':>10}{'due to it²':>24}"
-    yield " " + "─" * (WIDTH - 2)
+    rows = list(_rows(value))
+    for row in rows:
+        yield f"  {row[0]:37}{row[1]:>7}{row[2]:>10}{row[3]:>24}"
+        if row is rows[0]:
+            yield " " + "─" * (WIDTH - 2)
+    yield from _notes(value)
+
+
+def _rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    yield f"In the {AFTER} actions after a compaction", "here", "without¹", "due to it²"
     for name, (line, kind) in _ROWS.items():
-        if row := compared.get(name):
+        if row := value["compared"].get(name):
             here, without = (_number(row[key], kind) for key in ("here", "without"))
-            yield f"  {line:37}{here:>7}{without:>10}{_due(row, kind):>24}"
+            yield line, here, without, _due(row, kind)
     pauses = value["pauses"]
     if pauses["known"]:
         total = f"{pauses['total'] / 60:,.0f} min in all"
-        yield f"  {'the pause itself (median)':37}{pauses['median']:>5.0f} s{'':>10}{total:>24}"
-    if not compared:
-        yield f"  No session went on for {AFTER} actions and has another such stretch to compare."
+        yield "the pause itself (median)", f"{pauses['median']:.0f} s", "", total
+
+
+def _notes(value: Mapping[str, Any]) -> Iterator[str]:
+    if not value["compared"]:
+        yield f"  No session went on for {AFTER} actions and has such a stretch to compare it with."
         return
-    row = next(iter(compared.values()))
-    sessions = counted(row["sessions"], "session")
-    yield f"¹ other moments of the same {sessions}; {row['compactions']} of the {value['compactions']} can be compared."
+    row = next(iter(value["compared"].values()))
+    sessions, compared = counted(row["sessions"], "session"), row["compactions"]
+    yield f"¹ other moments of the same {sessions}; {compared} of {value['compactions']} can be compared."
     yield "² and its 95 % interval, sessions drawn; “–”: below 10, or it may be chance."
     yield f"³ before it used them, of all known names in the next {MESSAGES} messages."
 
@@ -214,20 +222,37 @@ def _said(programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for said in sorted(programs, key=lambda p: -p["messages"])[:2]:
         if not said["messages"]:
             continue
-        name = _PROGRAMS.get(said["format"], said["format"])
         yield ""
-        yield f"What you had said before {name} compacted"
-        yield _bar("is quoted in the summary", said["in_summary"], said["messages"])
-        if said["followed"]:
-            yield _bar("is quoted in the summary after that", said["in_next"], said["followed"])
+        yield f"What you had said before {_program(said)} compacted"
+        for label, part, whole in _quoted(said):
+            share = part / whole
+            bar = "█" * round(share * _BAR) or "▏"
+            yield f"  {label:36}{bar:{_BAR}}{100 * share:3.0f} % of {whole:,}"
         if example := said.get("example"):
-            yield f"  “{one_line(example['text'], 48)}”, {_day(example['time'])}, is gone by then"
+            yield f"  “{one_line(example['text'], 44)}” ({_day(example['time'])}): gone by then"
 
 
-def _bar(label: str, part: int, whole: int) -> str:
-    share = part / whole
-    bar = "█" * round(share * _BAR) or "▏"
-    return f"  {label:36}{bar:{_BAR}}{100 * share:3.0f} % of {whole:,}"
+def _program(said: Mapping[str, Any]) -> str:
+    return _PROGRAMS.get(said["format"], said["format"])
+
+
+def _quoted(said: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+    if said["messages"]:
+        yield "is quoted after it", said["in_summary"], said["messages"]
+    if said["followed"]:
+        yield "is quoted after the next one", said["in_next"], said["followed"]
+
+
+def _texts(value: Mapping[str, Any]) -> Texts:
+    said = [
+        (f"{_program(said)}: what you had said {label} ({part:,} of {whole:,})", part / whole)
+        for said in value["said"]
+        for label, part, whole in _quoted(said)
+    ]
+    moments = [[*_told(moment), *_kept(moment)] for moment in value["moments"]]
+    is_any = bool(value["compactions"])
+    rows, notes = (list(_rows(value)), list(_notes(value))) if is_any else ([], [])
+    return Texts(list(_found(value)), rows, notes, said, moments)
 
 
 def _day(time: str) -> str:
