@@ -86,9 +86,7 @@ def contrast(
     return Difference(_mean(one), _mean(other), low, high, count, len(one) + len(other))
 
 
-def _sums(
-    sessions: Sequence[Sequence[Window]], measure: Measure
-) -> list[tuple[int, float]]:
+def _sums(sessions: Sequence[Sequence[Window]], measure: Measure) -> list[tuple[int, float]]:
     rows = [[x for each in windows if (x := measure(each)) is not None] for windows in sessions]
     return [(len(row), sum(row)) for row in rows if row]
 

@@ -258,7 +258,9 @@ def _said(cases: Sequence[Case]) -> dict[str, Any]:
     followed = [(case, m) for case, m in all_messages if m.in_next is not None]
     gone = [(case, m) for case, m in followed if m.in_summary and not m.in_next]
     lasting = [
-        (case, m) for case, m in gone if 25 <= len(m.spoken.text) <= 120 and "\n" not in m.spoken.text
+        (case, m)
+        for case, m in gone
+        if 25 <= len(m.spoken.text) <= 120 and "\n" not in m.spoken.text
     ]
     value: dict[str, Any] = {
         "messages": len(all_messages),

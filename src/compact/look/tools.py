@@ -27,7 +27,16 @@ _PARTS = re.compile(r"\|\|?|&&|;|\n")
 _TO_NOWHERE = re.compile(r"\d?>\s*/dev/null|2>&1")
 _SUBJECTS = ("file_path", "path", "filePath", "notebook_path", "pattern", "query", "url")
 """Arguments that say what a call is about."""
-_WRITTEN = ("content", "new_string", "newString", "newText", "new_source", "edits", "patch", "input")
+_WRITTEN = (
+    "content",
+    "new_string",
+    "newString",
+    "newText",
+    "new_source",
+    "edits",
+    "patch",
+    "input",
+)
 """Arguments with what a call writes."""
 
 

@@ -34,6 +34,17 @@ _WRONG = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Value
 _MARKS = re.compile(rb'"compact_boundary"|"type": ?"compact(?:ed|ion)"|"summary": ?true')
 _MARKS_BEGIN = (b'"compact', b'"summary": true', b'"summary":true')
 """Plain beginnings of the marks. A search for plain bytes is some ten times as fast."""
+_SIGNS: dict[str, re.Pattern[bytes]] = {
+    "codex": re.compile(rb'\A\s*\{.{0,80}"type": ?"session_meta"'),
+    "pi": re.compile(rb'\A\s*\{"type": ?"session"'),
+    "opencode": re.compile(rb'\A\s*\{\s*"info": ?\{\s*"id": ?"ses'),
+    "gemini": re.compile(rb'(?s)\A\s*\{.{0,400}"projectHash"'),
+    "claude_code": re.compile(
+        rb'\A\s*\{(?!"type": ?"session\.)"(?:parentUuid|type|sessionId|uuid|isSidechain|message|cwd)":'
+        rb'(?s:.*)"(?:parentUuid|leafUuid|sessionId|messageId)"'
+    ),
+}
+"""Program → how its files begin."""
 _COPY = b',"toolUseResult":'
 """Where Claude Code's second copy of a result begins. It is half of a file, and not parsed."""
 
@@ -150,19 +161,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _format_of(head: bytes) -> str:
     """Return which program wrote a file that begins like this; empty if none of ours did."""
-    if head.lstrip()[:1] != b"{":
-        return ""
-    if b'"type":"session_meta"' in head or b'"payload":{' in head[:400]:
-        return "codex"
-    if b'"parentUuid"' in head or b'"leafUuid"' in head or b'"type":"file-history' in head:
-        return "claude_code"
-    if re.match(rb'\s*\{"type": ?"session", ?', head):
-        return "pi"
-    if b'"projectHash"' in head and b'"sessionId"' in head:
-        return "gemini"
-    if re.match(rb'\s*\{\s*"info": ?\{\s*"id": ?"ses', head):
-        return "opencode"
-    return "claude_code" if re.match(rb'\{"type":.{0,400}"sessionId":', head) else ""
+    return next((name for name, sign in _SIGNS.items() if sign.search(head)), "")
 
 
 def has_compaction(file: Found) -> bool:
@@ -205,7 +204,7 @@ class Reader:
                     self.broken += 1
                     continue
                 for row in made:
-                    if row.key in self._seen and row.kind != "boundary":
+                    if row.key in self._seen:
                         continue
                     if row.key:
                         self._seen.add(row.key)
@@ -292,7 +291,9 @@ class Reader:
         payload, common = row["payload"], Row("given", time=_text(row.get("timestamp")))
         match row["type"], payload.get("type"):
             case "compacted", _:
-                texts = [_joined(x.get("content")) for x in payload.get("replacement_history") or ()]
+                texts = [
+                    _joined(x.get("content")) for x in payload.get("replacement_history") or ()
+                ]
                 summary = "\n".join((_text(payload.get("message")), *texts))
                 key = f"{common.time}/{len(summary)}"
                 is_readable = bool(payload.get("message"))
@@ -303,13 +304,13 @@ class Reader:
                 yield common._replace(kind="typed", person=_text(payload["message"]).strip())
             case "event_msg", "token_count":
                 usage = (payload.get("info") or {}).get("last_token_usage") or {}
-                self._tokens = usage.get("total_tokens", self._tokens)
+                self._tokens = _whole(usage.get("total_tokens")) or self._tokens
             case "response_item", "message":
                 kind: Kind = "agent" if payload["role"] == "assistant" else "user"
                 yield common._replace(kind=kind, said=_joined(payload["content"]))
             case "response_item", "function_call" | "custom_tool_call" | "local_shell_call":
                 raw = payload.get("arguments", payload.get("input", payload.get("action")))
-                name = payload.get("name") or "shell"
+                name = _text(payload.get("name")) or "shell"
                 call = Call(_text(payload.get("call_id")), name, _arguments(raw))
                 yield common._replace(kind="agent", calls=(call,))
             case "response_item", "function_call_output" | "custom_tool_call_output":
@@ -323,9 +324,8 @@ class Reader:
         if row["type"] == "compaction":
             first = row.get("firstKeptEntryIndex")
             kept = frozenset(f"row {n}" for n in range(first, number)) if first else frozenset()
-            made = Boundary(
-                key, common.time, None, row.get("tokensBefore"), None, kept, row["summary"]
-            )
+            tokens, summary = _whole(row.get("tokensBefore")), _text(row["summary"])
+            made = Boundary(key, common.time, None, tokens, None, kept, summary)
             yield common._replace(kind="boundary", boundary=made)
         elif row["type"] == "message":
             yield _pi_message(common, row["message"])
@@ -341,17 +341,15 @@ class Reader:
             made = Boundary(common.key, time, None, None, None, frozenset(), texts)
             yield common._replace(kind="boundary", boundary=made)
             return
-        own = "\n".join(
-            p["text"] for p in parts if p["type"] == "text" and not p.get("synthetic")
-        )
+        own = "\n".join(p["text"] for p in parts if p["type"] == "text" and not p.get("synthetic"))
         is_person = info["role"] == "user"
         yield common._replace(
             kind="user" if is_person else "agent", said=texts, person=own if is_person else ""
         )
         for part in parts:
             if part["type"] == "tool":
-                state, id = part["state"], part["callID"]
-                call = Call(id, part["tool"], state.get("input"))
+                state, id = part["state"], _text(part["callID"])
+                call = Call(id, _text(part["tool"]), state.get("input"))
                 failed = state.get("status") == "error"
                 text = _text(state.get("error" if failed else "output"))
                 yield Row("agent", f"{id} call", time=time, calls=(call,))
@@ -391,6 +389,10 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
 def _joined(content: object) -> str:
     """Return the text of a message's or a result's content."""
     if isinstance(content, list):
@@ -416,11 +418,12 @@ def _spoken(common: Row, row: dict[str, Any], message: dict[str, Any]) -> Row:
     said = said or "\n".join(b["text"] for b in blocks if b["type"] == "text")
     if row["type"] == "assistant":
         calls = tuple(
-            Call(_text(b.get("id")), b["name"], b["input"])
+            Call(_text(b.get("id")), _text(b["name"]), b["input"])
             for b in blocks
             if b["type"] == "tool_use"
         )
-        cached = usage.get("cache_creation_input_tokens") if isinstance(usage, dict) else None
+        usage = usage if isinstance(usage, dict) else {}
+        cached = _whole(usage.get("cache_creation_input_tokens"))
         return common._replace(kind="agent", said=said, calls=calls, cached=cached)
     results = tuple(
         Result(_text(b.get("tool_use_id")), _joined(b.get("content")), bool(b.get("is_error")))
@@ -440,14 +443,17 @@ def _spoken(common: Row, row: dict[str, Any], message: dict[str, Any]) -> Row:
 def _boundary(common: Row, row: dict[str, Any]) -> Boundary:
     told = row.get("compactMetadata")
     told = told if isinstance(told, dict) else {}
-    trigger, pause, kept = told.get("trigger"), told.get("durationMs"), told.get("preservedMessages")
+    trigger, pause, kept = (
+        told.get("trigger"),
+        told.get("durationMs"),
+        told.get("preservedMessages"),
+    )
     kept = kept if isinstance(kept, dict) else {}
-    size = told.get("preTokens")
     return Boundary(
         common.key or common.time,
         common.time,
         trigger == "auto" if isinstance(trigger, str) else None,
-        size if isinstance(size, int) else None,
+        _whole(told.get("preTokens")),
         pause / 1000 if isinstance(pause, int | float) else None,
         frozenset(x for x in kept.get("allUuids") or kept.get("uuids") or () if _text(x)),
     )
@@ -479,7 +485,7 @@ def _pi_message(common: Row, message: dict[str, Any]) -> Row:
     blocks = content if isinstance(content, list) else []
     if role == "assistant":
         calls = tuple(
-            Call(_text(b.get("id")), b["name"], b["arguments"])
+            Call(_text(b.get("id")), _text(b["name"]), b["arguments"])
             for b in blocks
             if b["type"] == "toolCall"
         )

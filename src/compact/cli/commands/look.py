@@ -13,7 +13,14 @@ import typer
 from compact import wiring
 from compact.cli import output
 from compact.cli.errors import Stop
-from compact.cli.options import SettingsOptions, command, day_option, flag, number_option, whole_number
+from compact.cli.options import (
+    SettingsOptions,
+    command,
+    day_option,
+    flag,
+    number_option,
+    whole_number,
+)
 from compact.cli.progress import Progress
 from compact.cli.render import Report, Styled
 from compact.cli.settings import settings_of
@@ -47,7 +54,8 @@ def look(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PATHS]", help="Files, folders or a session's id. Default: the agents' folders."
+            metavar="[PATHS]",
+            help="Files, folders or a session's id. Default: the agents' folders.",
         ),
     ] = None,
     since: Annotated[datetime | None, day_option("Only compactions since this day.")] = None,
