@@ -8,11 +8,11 @@ import json
 import re
 
 LOOKUPS = {"Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch"}
-READERS = set(
-    "cat head tail ls grep egrep rg find wc sort uniq cut tr nl jq tree stat file which pwd echo cd "
-    "sed awk diff".split()
+READERS = (
+    "cat head tail ls grep egrep rg find wc sort uniq cut tr nl jq tree stat file which pwd echo "
+    "cd sed awk diff"
 )
-GIT = set("log show diff status blame grep ls-files ls-tree rev-parse cat-file merge-base".split())
+GIT = "log show diff status blame grep ls-files ls-tree rev-parse cat-file merge-base"
 
 
 def lines_of(text):
@@ -43,9 +43,9 @@ def reads_only(command):
             rest = words[1:]
             while rest and rest[0].startswith("-"):
                 rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
-            if not rest or rest[0] not in GIT:
+            if not rest or rest[0] not in GIT.split():
                 return False
-        elif words[0] not in READERS:
+        elif words[0] not in READERS.split():
             return False
     return bool(parts)
 
@@ -120,12 +120,9 @@ def writes(given):
 def window(items, at, kept=frozenset()):
     """The counts of the 40 actions after a place in the items, up to the next boundary."""
     before = [i[1] for i in items[:at] if i[0] == "action"][-100:]
-    known = set()
+    known = set().union(*(a["lines"] | a["written"] for a in before))
     for action in before:
-        known |= action["lines"] | action["written"]
-    for action in before:
-        if action["row"] in kept:
-            known -= action["lines"] | action["written"]
+        known -= (action["lines"] | action["written"]) if action["row"] in kept else set()
     errors = {action["error"] for action in before} - {""}
     counts = {"actions": 0, "again": 0, "lookups": 0, "refused": 0, "repeated": 0}
     for item in items[at:]:
@@ -136,11 +133,11 @@ def window(items, at, kept=frozenset()):
         if item[0] != "action":
             continue
         action = item[1]
+        lines = action["lines"]
+        is_known = bool(lines) and len(lines & known) >= 0.8 * len(lines)
         counts["actions"] += 1
-        if action["looks"]:
-            counts["lookups"] += 1
-            lines = action["lines"]
-            counts["again"] += bool(lines) and len(lines & known) >= 0.8 * len(lines)
+        counts["lookups"] += action["looks"]
+        counts["again"] += action["looks"] and is_known
         if "has not been read yet" in action["error"]:
             counts["refused"] += 1
         elif action["error"] in errors:

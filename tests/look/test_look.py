@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compact.look.given import given_by_hooks
 from compact.look.differences import Session, compare, contrast
+from compact.look.given import given_by_hooks
 from compact.look.lines import NameReader, digests
 from compact.look.measures import Conversation, Window
 from compact.look.moments import asked_again

@@ -56,7 +56,7 @@ def compare(sessions: Sequence[Session], measure: Measure) -> Difference | None:
             rows.append((len(here), sum(here), len(here) * mean(without)))
     if not rows:
         return None
-    random = Random(0)  # noqa: S311 - the same interval for the same files
+    random = Random(0)
     drawn = sorted(_difference(random.choices(rows, k=len(rows))) for _ in range(DRAWS))
     count = sum(n for n, _, _ in rows)
     return Difference(
@@ -76,7 +76,7 @@ def contrast(
     one, other = _sums(here, measure), _sums(others, measure)
     if not one or not other:
         return None
-    random = Random(0)  # noqa: S311
+    random = Random(0)
     drawn = sorted(
         _mean(random.choices(one, k=len(one))) - _mean(random.choices(other, k=len(other)))
         for _ in range(DRAWS)

@@ -266,10 +266,9 @@ class Conversation:
         before = self.actions
         for result in row.results:
             self._act(result, row)
-        if self.actions // STEP > before // STEP and self.actions >= BEFORE:
-            if self.actions - self._last_boundary >= AFTER:
-                key = f"{row.results[-1].call_id}"
-                self._open.append(self._window(key, self._messages))
+        is_step = self.actions // STEP > before // STEP and self.actions >= BEFORE
+        if is_step and self.actions - self._last_boundary >= AFTER:
+            self._open.append(self._window(row.results[-1].call_id, self._messages))
 
     def _act(self, result: Result, row: Row) -> None:
         call = self._calls.pop(result.call_id, None)

@@ -25,9 +25,7 @@ _AGAIN = regex(
     re.IGNORECASE | re.DOTALL,
 )
 """How people ask for what was said. `Run it again` asks for work, and is none."""
-_ASKING = frozenset(
-    "again already before said told asked show tell list give remind repeat explain".split()
-)
+_ASKING = "again already before said told asked show tell list give remind repeat explain"
 """Words of such a prompt that do not say what it asks for."""
 _LONGEST = 300
 """Letters of a prompt that asks again. A longer one holds a text in which the word may be used."""
@@ -89,7 +87,7 @@ def asked_again(conversation: Conversation, compaction: Compaction) -> Asked | N
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(pieces_of(text)) - STOP_WORDS - _ASKING
+    return frozenset(pieces_of(text)) - STOP_WORDS - set(_ASKING.split())
 
 
 def nearest_lines(text: str, to: str, *, most: int = 2) -> list[str]:

@@ -5,7 +5,6 @@ one value that is printed, drawn or written as JSON.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -341,8 +340,8 @@ def short_ids(sessions: Sequence[str]) -> dict[str, str]:
     ordered = sorted(set(sessions))
     short = dict[str, str]()
     for before, own, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
-        shared = max(len(os.path.commonprefix([own, other])) for other in (before, after))
-        short[own] = own[: max(7, shared + 1)]
+        lengths = (n for n in range(7, len(own)) if own[:n] not in (before[:n], after[:n]))
+        short[own] = own[: next(lengths, len(own))]
     return short
 
 
@@ -364,12 +363,12 @@ def _each(case: Case, kept: dict[str, int] | None) -> dict[str, Any]:
         "actions_after": window.actions,
         **numbers(window),
         "names_unseen_in_summary": len(window.unseen & named),
-        "names_in_summary": len(window.used & named),
         "messages": len(compaction.messages),
         "messages_in_summary": sum(m.in_summary for m in compaction.messages),
         "messages_in_next": sum(bool(m.in_next) for m in compaction.messages),
         "has_next": any(m.in_next is not None for m in compaction.messages),
         "kept_by_compact": kept,
+        "kept_by_summary": _kept_by_summary(compaction),
     }
 
 

@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from compact.transcripts.boundaries import Call
 
-_READS = frozenset(
-    "read grep glob ls list find webfetch websearch web_search view read_file search".split()
-)
+_LOOKUPS = "read grep glob ls list find webfetch websearch web_search view read_file search"
 """Tools that only look something up, in lower case."""
-_SHELLS = frozenset(("bash", "shell", "exec_command", "shell_command", "local_shell"))
-_READERS = frozenset(
-    "cat head tail ls grep egrep rg find wc sort uniq cut tr nl jq tree stat file which pwd echo cd "
-    "sed awk diff git".split()
+_SHELLS = "bash shell exec_command shell_command local_shell"
+_READERS = (
+    "cat head tail ls grep egrep rg find wc sort uniq cut tr nl jq tree stat file which pwd echo "
+    "cd sed awk diff"
 )
-"""Commands that read, if none of `_WRITES` stands beside them."""
-_GIT_READS = frozenset(
-    "log show diff status blame grep ls-files ls-tree rev-parse cat-file merge-base".split()
-)
+"""Commands that read, if nothing of `_WRITES` stands beside them."""
+_GIT_READS = "log show diff status blame grep ls-files ls-tree rev-parse cat-file merge-base"
 _WRITES = re.compile(r"(?<![0-9&])>(?!&|\s*/dev/null)|\bsed\b.*\s-i|\bfind\b.*-(?:delete|exec)\b")
 _PARTS = re.compile(r"\|\|?|&&|;|\n")
 _TO_NOWHERE = re.compile(r"\d?>\s*/dev/null|2>&1")
@@ -42,7 +38,7 @@ _WRITTEN = (
 
 def command_of(call: Call) -> str:
     """Return the command that a call runs in a shell; empty if it runs none."""
-    if call.tool.lower() not in _SHELLS:
+    if call.tool.lower() not in _SHELLS.split():
         return ""
     given = call.arguments if isinstance(call.arguments, dict) else {}
     command = given.get("command", given.get("cmd"))
@@ -55,7 +51,7 @@ def is_lookup(call: Call) -> bool:
     """Return whether a call only looks something up."""
     if command := command_of(call):
         return reads_only(command)
-    return call.tool.lower() in _READS
+    return call.tool.lower() in _LOOKUPS.split()
 
 
 def reads_only(command: str) -> bool:
@@ -74,9 +70,9 @@ def _reads(words: list[str]) -> bool:
             if word in ("-C", "-c"):
                 next(options, None)
             elif not word.startswith("-"):
-                return word in _GIT_READS
+                return word in _GIT_READS.split()
         return False
-    return words[0] in _READERS
+    return words[0] in _READERS.split()
 
 
 def subject_of(call: Call) -> str:
@@ -93,7 +89,7 @@ def written_by(call: Call) -> Iterator[str]:
     given = call.arguments
     if isinstance(given, str):  # a patch
         given = {"input": given}
-    if not isinstance(given, dict) or call.tool.lower() in _READS | _SHELLS:
+    if not isinstance(given, dict) or call.tool.lower() in f"{_LOOKUPS} {_SHELLS}".split():
         return
     for key in _WRITTEN:
         for text in _texts(given.get(key)):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -31,16 +31,20 @@ LONGEST_LINE = 32_000_000
 _HEAD, _CHUNK = 16_384, 1 << 20
 _WRONG = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What a row of a wrong shape may raise while it is read."""
-_MARKS = re.compile(rb'"compact_boundary"|"type": ?"compact(?:ed|ion)"|"summary": ?true')
-_MARKS_BEGIN = (b'"compact', b'"summary": true', b'"summary":true')
-"""Plain beginnings of the marks. A search for plain bytes is some ten times as fast."""
+_MARKS: dict[str, tuple[bytes, ...]] = {
+    "claude_code": (b'"compact_boundary"',),
+    "codex": (b'"compacted"',),
+    "pi": (b'"compaction"',),
+    "opencode": (b'"summary": true', b'"summary":true'),
+}
+"""Program → what stands in each file of its with a compaction, and in few others."""
 _SIGNS: dict[str, re.Pattern[bytes]] = {
     "codex": re.compile(rb'\A\s*\{.{0,80}"type": ?"session_meta"'),
     "pi": re.compile(rb'\A\s*\{"type": ?"session"'),
     "opencode": re.compile(rb'\A\s*\{\s*"info": ?\{\s*"id": ?"ses'),
     "gemini": re.compile(rb'(?s)\A\s*\{.{0,400}"projectHash"'),
     "claude_code": re.compile(
-        rb'\A\s*\{(?!"type": ?"session\.)"(?:parentUuid|type|sessionId|uuid|isSidechain|message|cwd)":'
+        rb'\A\s*\{(?!"type": ?"session\.)"(?:parentUuid|type|sessionId|uuid|isSidechain|cwd)":'
         rb'(?s:.*)"(?:parentUuid|leafUuid|sessionId|messageId)"'
     ),
 }
@@ -166,12 +170,13 @@ def _format_of(head: bytes) -> str:
 
 def has_compaction(file: Found) -> bool:
     """Return whether a file may have a compaction. No JSON is parsed."""
+    marks = _MARKS.get(file.format, ())
     try:
         with file.path.open("rb") as stream:
             left = b""
             while chunk := stream.read(_CHUNK):
                 text = left + chunk
-                if any(mark in text for mark in _MARKS_BEGIN) and _MARKS.search(text):
+                if any(mark in text for mark in marks):
                     return True
                 left = text[-40:]
     except OSError:
@@ -213,7 +218,7 @@ class Reader:
             self.broken += 1
 
     def _values(self) -> Iterator[tuple[int, Any]]:
-        if self.file.format in ("opencode", "gemini"):
+        if self.file.format == "opencode":
             yield from self._document()
             return
         with self.file.path.open("rb") as stream:
@@ -354,9 +359,6 @@ class Reader:
                 text = _text(state.get("error" if failed else "output"))
                 yield Row("agent", f"{id} call", time=time, calls=(call,))
                 yield Row("user", f"{id} result", time=time, results=(Result(id, text, failed),))
-
-    def _gemini(self, row: dict[str, Any]) -> Iterator[Row]:
-        yield from ()  # its files do not say when it compacted
 
 
 def parsed(line: bytes) -> Any:  # noqa: ANN401 - JSON

@@ -17,7 +17,6 @@ from compact.cli.options import (
     SettingsOptions,
     command,
     day_option,
-    flag,
     number_option,
     whole_number,
 )
@@ -30,11 +29,14 @@ from compact.look.page import Texts, page_of
 from compact.look.report import Looker, session_of
 from compact.secrets.redaction import Known, redact
 
-WIDTH = 80
-"""Columns."""
+ROWS, WIDTH = 44, 80
+"""Lines and columns of the first screen."""
 _BAR = 30
-_LINES = 4
-"""The most lines of one moment, without what compact keeps."""
+_NEXT = (
+    "",
+    "  compactctl look SESSION --at N       one of them: before, summary, after",
+    "  compactctl look --html look.html     all of them, as one page",
+)
 _PROGRAMS = {"claude_code": "Claude Code", "codex": "Codex", "pi": "pi", "opencode": "OpenCode"}
 _ROWS: Mapping[str, tuple[str, str]] = {
     "again": ("look-ups of what it had just seen", "count"),
@@ -107,7 +109,7 @@ def look(
         size = output.write(html, page_of(value, _texts(value)))
         yield f"wrote {html} ({counted(value['compactions'], 'compaction')}, {size or 0:,} bytes)"
         return
-    yield from (Styled(line) for line in lines_of(value, paths or []))
+    yield from map(Styled, lines_of(value, paths or []))
 
 
 def _places(names: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
@@ -138,20 +140,27 @@ def _numbered(each: Sequence[dict[str, Any]], number: int) -> dict[str, Any]:
 # --- the first screen -----------------------------------------------------------------------------
 
 
-def lines_of(value: Mapping[str, Any], paths: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of the first screen, at most 44 of at most 80 columns."""
+def lines_of(value: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
+    """Return the lines of the first screen, at most 44 of at most 80 columns."""
     title = "compactctl look · read only, nothing leaves this machine"
-    yield f"{title} · {one_line(' '.join(paths), WIDTH - len(title) - 3)}" if paths else title
-    yield from _found(value)
+    name = f" · {one_line(' '.join(paths), WIDTH - len(title) - 3)}" if paths else ""
+    lines = [title + name, *_found(value)]
     if not value["compactions"]:
-        return
-    yield ""
-    yield from _table(value)
-    yield from _said(value["said"])
-    yield from _moments(value)
-    yield ""
-    yield "  compactctl look SESSION --at N       one of them: before, summary, after"
-    yield "  compactctl look --html look.html     all of them, as one page"
+        return lines
+    lines += ["", *_table(value), *_said(value["said"])]
+    room = ROWS - len(lines) - len(_NEXT) - 2
+    shown = list[str]()
+    for number, moment in enumerate(value["moments"], 1):
+        block = [
+            f"  {number if index == 0 else ' '}  {line}"
+            for index, line in enumerate(
+                line for text in _moment(moment) for line in textwrap.wrap(text, WIDTH - 7)
+            )
+        ]
+        if len(shown) + len(block) > room:
+            break
+        shown += block
+    return [*lines, *(["", "The worst moments", *shown] if shown else []), *_NEXT]
 
 
 def _found(value: Mapping[str, Any]) -> Iterator[str]:
@@ -160,7 +169,7 @@ def _found(value: Mapping[str, Any]) -> Iterator[str]:
     if value["compactions"]:
         line += f" {value['compacted_sessions']:,} were compacted, "
         line += counted(value["compactions"], "time")
-        line += f"; {value['automatic']:,} times by itself." if value["automatic"] else "."
+        line += f" ({value['automatic']:,} by itself)." if value["automatic"] else "."
     else:
         line += " None of them was compacted: nothing to show."
     yield line
@@ -205,7 +214,8 @@ def _notes(value: Mapping[str, Any]) -> Iterator[str]:
         return
     row = next(iter(value["compared"].values()))
     sessions, compared = counted(row["sessions"], "session"), row["compactions"]
-    yield f"¹ other moments of the same {sessions}; {compared} of {value['compactions']} can be compared."
+    every = value["compactions"]
+    yield f"¹ other moments of the same {sessions} ({compared} of the {every} can be compared)."
     yield "² and its 95 % interval, sessions drawn; “–”: below 10, or it may be chance."
     yield f"³ before it used them, of all known names in the next {MESSAGES} messages."
 
@@ -257,7 +267,7 @@ def _texts(value: Mapping[str, Any]) -> Texts:
         for said in value["said"]
         for label, part, whole in _quoted(said)
     ]
-    moments = [[*_told(moment), *_kept(moment)] for moment in value["moments"]]
+    moments = [list(_moment(moment)) for moment in value["moments"]]
     is_any = bool(value["compactions"])
     rows, notes = (list(_rows(value)), list(_notes(value))) if is_any else ([], [])
     return Texts(list(_found(value)), rows, notes, said, moments)
@@ -271,17 +281,9 @@ def _day(time: str) -> str:
     return f"{moment.day} {moment:%b, %H:%M}"
 
 
-def _moments(value: Mapping[str, Any]) -> Iterator[str]:
-    moments = value["moments"]
-    if not moments:
-        return
-    yield ""
-    yield "The worst moment" if len(moments) == 1 else f"The {len(moments)} worst moments"
-    for number, moment in enumerate(moments, 1):
-        lines = [line for text in _told(moment) for line in textwrap.wrap(text, WIDTH - 7)]
-        lines = [*lines[:_LINES], *_kept(moment)]
-        for index, line in enumerate(lines):
-            yield f"  {' ' if index else number}  {line}"
+def _moment(moment: Mapping[str, Any]) -> Iterator[str]:
+    yield from _told(moment)
+    yield from _kept(moment)
 
 
 def _told(moment: Mapping[str, Any]) -> Iterator[str]:
@@ -289,10 +291,10 @@ def _told(moment: Mapping[str, Any]) -> Iterator[str]:
     if moment["kind"] == "asked":
         prompt, before = moment["prompt"], moment["before"]
         yield f"[{where}] You, {_day(prompt['time'])}: “{one_line(prompt['text'], 90)}”"
-        lines = " … ".join(one_line(line, 60) for line in before["lines"])
+        lines = one_line(" … ".join(before["lines"]), 100)
         yield f"Before it, {before['by']}, {_day(before['time'])}: “{lines}”"
-        kept = " … ".join(one_line(line, 60) for line in moment["summary"][:1])
-        yield f"The summary says: “{kept}”" if kept else "The summary says nothing of it."
+        kept = one_line(" … ".join(moment["summary"][:1]), 110)
+        yield f"The summary: “{kept}”" if kept else "The summary says nothing of it."
         return
     actions = moment["actions"]
     largest = ", ".join(
@@ -318,11 +320,13 @@ def _short(subject: str) -> str:
 
 
 def _kept(moment: Mapping[str, Any]) -> Iterator[str]:
-    kept, summary = moment["kept_by_compact"], moment["kept_by_summary"]
+    kept, summary, messages = (
+        moment[key] for key in ("kept_by_compact", "kept_by_summary", "messages")
+    )
     if kept:
         yield (
-            f"Your {moment['messages']} messages: the summary quotes {summary['messages']}, compact "
-            f"in as many tokens {kept['messages']}."
+            f"Your {counted(messages, 'message')}: the summary quotes {summary['messages']}, "
+            f"compact in as many tokens {kept['messages']}."
         )
         yield (
             f"The {moment['names_used']} names used next: {summary['names']} in the summary, "
@@ -357,12 +361,8 @@ def _detail(one: Mapping[str, Any]) -> Iterator[str]:
         for action in one[key]:
             subject = one_line(action["subject"], 120)
             yield f"  {label}: {action['tool']} {subject} ({action['tokens']:,} tokens)"
-    if kept := one["kept_by_compact"]:
-        yield ""
-        yield (
-            f"compact keeps in the summary's {kept['tokens']:,} tokens {kept['messages']} of "
-            f"{one['messages']} messages and {kept['names']} of {one['names_used']} names used next."
-        )
+    yield ""
+    yield from _kept(one)
 
 
 def _spoken(spoken: Sequence[Mapping[str, Any]]) -> Iterator[str]:
