@@ -6,6 +6,7 @@ docs/guides/look.md. It shares no code with the product.
 
 import json
 import re
+from typing import Any
 
 LOOKUPS = {"Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch"}
 READERS = (
@@ -65,7 +66,7 @@ def text_of(content):
 
 def items_of(path):
     """What counts, in the file's order: actions, boundaries, and texts that the host gave."""
-    calls, items, seen = {}, [], set()
+    calls, items, seen = {}, list[tuple[Any, ...]](), set()
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row.get("isSidechain") or (row.get("uuid") and row["uuid"] in seen):

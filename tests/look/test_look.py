@@ -3,13 +3,14 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compact.look.differences import Session, compare, contrast
 from compact.look.given import given_by_hooks
 from compact.look.lines import NameReader, digests
-from compact.look.measures import Conversation, Window
+from compact.look.measures import Conversation, Seen, Window
 from compact.look.moments import asked_again
 from compact.look.report import Looker, short_ids
 from compact.look.tools import reads_only
@@ -200,6 +201,7 @@ class TestSaid:
         session.person("can you show me the P2 findings again?")
         own = read(session.write(tmp_path))
         asked = asked_again(own, own.compactions[0])
+        assert asked is not None
         assert asked.prompt.text == "can you show me the P2 findings again?"
         assert asked.message.text.startswith("### P2 findings")
 
@@ -244,7 +246,7 @@ class TestOtherPrograms:
         assert len(compaction.window.again) == 1
 
     def test_pi_keeps_rows_from_one_on(self, tmp_path):
-        rows = [{"type": "session", "id": "x", "cwd": "/"}]
+        rows: list[dict[str, Any]] = [{"type": "session", "id": "x", "cwd": "/"}]
         for number in range(3):
             call = {"type": "toolCall", "id": str(number), "name": "read", "arguments": {}}
             lines = "\n".join(text_lines("quay" if number == 1 else "harbour"))
@@ -258,7 +260,6 @@ class TestOtherPrograms:
                         "firstKeptEntryIndex": 3,
                     }
                 )
-                lines = [*text_lines("harbour")]
             rows.append({"type": "message", "message": {"role": "assistant", "content": [call]}})
             result = {"role": "toolResult", "toolCallId": str(number), "content": content}
             rows.append({"type": "message", "message": result})
@@ -396,7 +397,7 @@ def damaged(good, draw, number):
 
 def window(again):
     made = Window("key", set(), set(), {}, 0)
-    made.actions, made.again = 40, [None] * again
+    made.actions, made.again = 40, [Seen("", "", 0, 0)] * again
     return made
 
 
@@ -413,22 +414,28 @@ class TestDifferences:
 
     def test_below_ten_compactions_nothing_is_told(self):
         row = compare(sessions(9, 3, 1), self.measure)
+        assert row is not None
         assert (row.due, row.low, row.high, row.is_told) == (2, 2, 2, False)
-        assert compare(sessions(10, 3, 1), self.measure).is_told
+        ten = compare(sessions(10, 3, 1), self.measure)
+        assert ten is not None
+        assert ten.is_told
 
     def test_an_interval_that_holds_zero_is_not_told(self):
         row = compare(sessions(12, 2, 1, spread=4), self.measure)
+        assert row is not None
         assert row.low < 0 < row.high
         assert not row.is_told
 
     def test_a_session_is_compared_with_itself_only(self):
         alone = [Session([window(9)], []), Session([], [window(0)])]
         row = compare([*sessions(10, 3, 1), *alone], self.measure)
+        assert row is not None
         assert (row.here, row.without, row.compactions, row.sessions) == (3, 1, 10, 10)
         assert compare(alone, self.measure) is None
 
     def test_two_groups_of_sessions(self):
         row = contrast([[window(1)]] * 10, [[window(3)]] * 12, self.measure)
+        assert row is not None
         assert (row.due, row.compactions, row.is_told) == (-2, 10, True)
         assert contrast([], [[window(3)]], self.measure) is None
 

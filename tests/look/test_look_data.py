@@ -81,6 +81,8 @@ def oracle():
     if not script.is_file():
         pytest.skip("the script that defines the measure of names is not here")
     spec = importlib.util.spec_from_file_location("future_reference", script)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

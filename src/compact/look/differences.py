@@ -19,8 +19,8 @@ Measure = Callable[[Window], float | None]
 class Session(NamedTuple):
     """The windows of one session: after its compactions, and after other moments."""
 
-    here: Sequence[Window]
-    controls: Sequence[Window]
+    here: list[Window]
+    controls: list[Window]
 
 
 class Difference(NamedTuple):

@@ -251,7 +251,7 @@ def _said(programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _program(said: Mapping[str, Any]) -> str:
-    return _PROGRAMS.get(said["format"], said["format"])
+    return _PROGRAMS.get(said["format"], str(said["format"]))
 
 
 def _quoted(said: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
