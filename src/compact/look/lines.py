@@ -8,8 +8,8 @@ from collections.abc import Iterable
 LETTERS = 12
 """The fewest letters of a line that counts. `}` or `return nil` is known from everywhere."""
 _LETTERS = re.compile(rf"(?:[^\W\d_][\W\d_]*){{{LETTERS}}}")
-_MOST_WORDS = 200_000
-"""Words that are remembered, some 30 MB. Then they are read anew."""
+_MOST_WORDS = 150_000
+"""Words that are remembered, some 20 MB. Then they are read anew."""
 _NUMBER = re.compile(r"\s*\d+(?:→|[:\-\t])|[\w./@+-]+?[:-]\d+[:-]")
 """The number before a line of a file, and the path and number before a line that was searched."""
 _ENDINGS = (

@@ -144,7 +144,7 @@ class Looker:
         """Return what was found, with all secrets masked. If `whole`, with the texts of each
         compaction and what compact would keep, and not only of the moments.
         """
-        files = self.files
+        files, self._names = self.files, NameReader()  # what follows takes its memory
         cases = sorted(files.cases.values(), key=lambda c: (c.session, c.compaction.at))
         moments = worst([(case.compaction, case.asked) for case in cases])
         shown = {moment.case for moment in moments}
