@@ -44,7 +44,7 @@ _ROWS: Mapping[str, tuple[str, str]] = {
     "lookups": ("look-ups in all", "count"),
     "refused": ("edits refused as “not read yet”", "count"),
     "repeated": ("errors it had made before", "count"),
-    "names_shown": ("names it had to be shown again³", "share"),
+    "names_shown": ("names shown again before its use³", "share"),
 }
 """Measure → its line, and how its numbers are written."""
 
@@ -169,7 +169,7 @@ def _found(value: Mapping[str, Any]) -> Iterator[str]:
     if value["compactions"]:
         line += f" {value['compacted_sessions']:,} were compacted, "
         line += counted(value["compactions"], "time")
-        line += f" ({value['automatic']:,} by itself)." if value["automatic"] else "."
+        line += f" ({value['automatic']:,} automatically)." if value["automatic"] else "."
     else:
         line += " None of them was compacted: nothing to show."
     yield line
@@ -217,7 +217,7 @@ def _notes(value: Mapping[str, Any]) -> Iterator[str]:
     every = value["compactions"]
     yield f"¹ other moments of the same {sessions} ({compared} of the {every} can be compared)."
     yield "² and its 95 % interval, sessions drawn; “–”: below 10, or it may be chance."
-    yield f"³ before it used them, of all known names in the next {MESSAGES} messages."
+    yield f"³ of the names known from before that it used in the next {MESSAGES} messages."
 
 
 def _due(row: Mapping[str, Any], kind: str) -> str:
