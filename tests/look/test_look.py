@@ -125,19 +125,20 @@ class TestAgain:
 
 
 class TestWhatIsCountedOnce:
-    def test_a_resumed_session_repeats_the_rows_of_another_file(self, tmp_path):
+    @pytest.mark.parametrize(("longer", "shorter"), [("b", "a"), ("a", "b")])
+    def test_a_resumed_session_repeats_the_rows_of_another(self, tmp_path, longer, shorter):
         session = forgetful()
         cut = len(session.rows) - 60
-        (tmp_path / "b.jsonl").write_text(
+        (tmp_path / f"{longer}.jsonl").write_text(
             "".join(json.dumps(row) + "\n" for row in session.rows), encoding="utf-8"
         )
-        (tmp_path / "a.jsonl").write_text(
+        (tmp_path / f"{shorter}.jsonl").write_text(
             "".join(json.dumps(row) + "\n" for row in session.rows[:cut]), encoding="utf-8"
         )
         told = report(tmp_path)
         assert (told["sessions"], told["compactions"], told["compacted_sessions"]) == (2, 1, 1)
         (one,) = told["each"]
-        assert (one["session"], one["actions_after"]) == ("b", 40)
+        assert (one["session"], one["actions_after"]) == (longer, 40)
 
     def test_a_row_that_is_written_twice(self, tmp_path):
         session = forgetful()

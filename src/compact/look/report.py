@@ -177,8 +177,8 @@ class Looker:
         }
         if any(case.given for case in cases):
             value["hook"] = _with_hook(cases)
-        shown: dict[str, Any] = masked(value, self._mask)
-        return shown
+        safe: dict[str, Any] = masked(value, self._mask)
+        return safe
 
     def _compared(self, cases: Sequence[Case]) -> dict[str, Any]:
         by_session = dict[str, Session]()
