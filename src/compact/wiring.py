@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from compact.store.sqlite.vector_store import Backend
     from compact.store.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus
-    from compact.transcripts import documents, reading, writing, zipped
+    from compact.transcripts import boundaries, documents, reading, writing, zipped
     from compact.transcripts.documents import Document
     from compact.transcripts.tails import Since
     from compact.transcripts.transcript import Transcript as Transcript
@@ -69,15 +69,20 @@ if TYPE_CHECKING:
     is_zip, zipped_files = zipped.is_zip, zipped.files_in
     each_transcript = reading.each
     repair_store, write_transcript = repair, writing.write
+    boundary_reader, find_transcripts = boundaries.Reader, boundaries.find
+    has_compaction, transcript_homes = boundaries.has_compaction, boundaries.homes
 
 _LOADED_LATE = {
     "MemoryManager": "memory.memory_manager:MemoryManager",
     "MIGRATIONS": "store.sqlite.migrations:MIGRATIONS",
     "TypedEmbedder": "models.providers.embedders:TypedEmbedder",
     "answer_in": "models.providers.answers:answer_in",
+    "boundary_reader": "transcripts.boundaries:Reader",
     "check_package": "models.providers.clients:check_package",
     "each_transcript": "transcripts.reading:each",
     "embedder": "models.providers.embedders:embedder",
+    "find_transcripts": "transcripts.boundaries:find",
+    "has_compaction": "transcripts.boundaries:has_compaction",
     "how_to_install": "models.providers.clients:how_to_install",
     "is_here": "models.providers.clients:is_here",
     "is_zip": "transcripts.zipped:is_zip",
@@ -91,6 +96,7 @@ _LOADED_LATE = {
     "read_stream": "transcripts.documents:all_of",
     "repair_store": "store.sqlite.repair:repair",
     "served_limits": "models.providers.served_windows:served_limits",
+    "transcript_homes": "transcripts.boundaries:homes",
     "turn_recall": "memory.turn_recall:turn_recall",
     "write_transcript": "transcripts.writing:write",
     "zipped_files": "transcripts.zipped:files_in",

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "tokens": "Show where the tokens go.",
     "replay": "Replay a conversation under policies: tokens, cache, cost, names.",
     "view": "Write a session as one HTML page with its compressions.",
+    "look": "Show what your coding agent forgot, from its own transcripts.",
     "chat": "Talk to a model in a conversation that never overflows.",
     "serve": "Stand before a model's server, so that no prompt is too large.",
     "show": "Show a session: its context, history, checkpoints, goals.",
