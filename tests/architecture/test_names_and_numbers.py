@@ -18,28 +18,30 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (1, 2, 0),
     "adapters": (0, 0, 0),
     "apps": (0, 0, 0),
-    "cli": (7, 24, 0),
+    "cli": (7, 39, 0),
     "engine": (60, 213, 0),
     "estimators": (0, 0, 0),
     "exchange": (0, 8, 0),
     "exporters": (0, 0, 0),
-    "integrations": (0, 0, 0),
+    "integrations": (2, 4, 0),
+    "look": (9, 23, 0),
     "memory": (1, 53, 0),
-    "messages": (12, 45, 0),
+    "messages": (12, 46, 0),
     "models": (24, 36, 0),
     "secrets": (107, 30, 0),
-    "session": (1, 48, 0),
-    "store": (4, 45, 0),
+    "serve": (0, 10, 0),
+    "session": (1, 61, 0),
+    "store": (4, 51, 0),
     "telemetry": (0, 13, 0),
-    "testing": (0, 1, 0),
-    "text": (141, 76, 0),
-    "transcripts": (18, 7, 0),
+    "testing": (0, 7, 0),
+    "text": (141, 77, 0),
+    "transcripts": (23, 8, 0),
     "tui": (0, 10, 0),
 }
 """Room → compiled patterns, numbers by name, and those of them of which nothing is said."""
 
 _NAMED = re.compile(
-    r"`((?:cli|engine|exchange|integrations|memory|messages|models|secrets|session|store|telemetry|text|transcripts|tui)[./][\w./]+)`"
+    r"`((?:cli|engine|exchange|integrations|look|memory|messages|models|secrets|serve|session|store|telemetry|text|transcripts|tui)[./][\w./]+)`"
 )
 """A module, or what is in one, as a docstring names it."""
 

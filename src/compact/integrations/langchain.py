@@ -25,7 +25,8 @@ except ImportError as missing:
         "compact.integrations.langchain needs LangChain: " + wiring.how_to_install("langchain")
     ) from missing
 
-Request, Response = ModelRequest[Any], ModelResponse[Any]
+Request = ModelRequest[Any]
+Response = ModelResponse[Any]
 
 
 class CompactMiddleware(AgentMiddleware[Any, Any, Any]):

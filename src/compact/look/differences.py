@@ -10,6 +10,7 @@ from typing import NamedTuple
 from compact.look.measures import Window
 
 DRAWS = 1_000
+"""How often sessions are drawn for an interval."""
 FEWEST_COMPACTIONS = 10
 """Below, no difference is called one."""
 Measure = Callable[[Window], float | None]

@@ -16,6 +16,7 @@ from compact.patterns import regex
 from compact.text.terms import STOP_WORDS, pieces_of
 
 MOST = 3
+"""How many moments are shown."""
 PROMPTS = 20
 """Prompts after a compaction in which a person may ask again."""
 _AGAIN = regex(

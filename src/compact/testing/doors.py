@@ -32,6 +32,7 @@ from compact.store.inmemory import InMemoryStore
 Dict = dict[str, Any]
 How = Literal["sync", "async", "stream"]
 WINDOW, TURNS = 4_096, 100
+"""The judge's window in tokens, and turns of a conversation."""
 HUGE = (19, 44, 69, 94)
 """Turns whose tool returns more than the whole window."""
 NEEDS = {

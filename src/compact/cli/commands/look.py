@@ -32,6 +32,7 @@ from compact.secrets.redaction import Known, redact
 ROWS, WIDTH = 44, 80
 """Lines and columns of the first screen."""
 _BAR = 30
+"""Columns of a bar of 100 %."""
 _NEXT = (
     "",
     "  compactctl look SESSION --at N       one of them: before, summary, after",

@@ -15,6 +15,7 @@ from compact.errors import InvalidArgument, StoreFailed
 from compact.store.postgres import schema
 
 MOST_CONNECTIONS = 8
+"""Connections of one store."""
 WAIT = 10.0
 """Seconds to wait for a connection."""
 _LOCK = 0x636F6D70

@@ -9,6 +9,7 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 VERSION = 1
+"""The version of the tables."""
 NAME = "compact"
 """The PostgreSQL schema that holds the tables."""
 TABLES = f"""
