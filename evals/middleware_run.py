@@ -62,5 +62,6 @@ def played(task: dict[str, Any]) -> dict[int, dict[str, Any]]:
     return prompts
 
 
-for line in sys.stdin:
-    print(json.dumps({"prompts": played(json.loads(line))}), flush=True)
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps({"prompts": played(json.loads(line))}), flush=True)

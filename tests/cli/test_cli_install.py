@@ -161,6 +161,13 @@ def test_other_hooks_stay(run, file):
     assert file.read_bytes() == before
 
 
+def test_the_order_of_the_events_in_the_file_is_free(run, file):
+    file.write_text(json.dumps({"hooks": {"SessionStart": [OTHER]}}))
+    run("install", "claude-code", "--yes")
+    assert "there already" in run("install", "claude-code").out
+    assert "hooks installed in" in " ".join(run("doctor").out.split())
+
+
 def test_a_link_stays_a_link(run, file, tmp_path):
     real = tmp_path / "dotfiles.json"
     real.write_text('{"a": 1}')

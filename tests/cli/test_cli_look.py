@@ -74,6 +74,7 @@ def test_the_first_screen(run, homes):
     assert "1 of the next 1 look-ups" in shown
     again = next(line for line in lines if "look-ups of what" in line)
     assert re.search(r"\+0\.9 \[0\.\d, 1\.0\]$", again)
+    assert "compactctl install claude-code" in lines[-1]
 
 
 def test_nothing_is_called_due_to_few_compactions(run, homes):
@@ -102,7 +103,7 @@ def test_no_secret_is_shown(run, homes, tmp_path, arguments):
 def test_the_page_has_all_compactions_and_loads_nothing(run, homes, tmp_path):
     session = worst_case()
     session.person("</pre><script>alert(1)</script>")
-    session.compact("<img src=x> & so on")
+    session.compact("<img src=x> & so on \x1b[2J\x07\x9b\u202e")
     session.write(homes)
     done = run("look", "--html", "look.html")
     page = (tmp_path / "look.html").read_text(encoding="utf-8")
@@ -110,7 +111,7 @@ def test_the_page_has_all_compactions_and_loads_nothing(run, homes, tmp_path):
     assert page.count("<details>") == 3
     assert "default-src 'none'" in page
     assert "&lt;img src=x&gt; &amp; so on" in page
-    assert not re.search(r"<script|<img|https?://", page)
+    assert not re.search(r"<script|<img|https?://|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", page)
 
 
 def test_one_compaction_by_the_sessions_id(run, homes):
@@ -132,6 +133,8 @@ def test_since_and_project(run, homes):
     assert json.loads(run("look", "--json", "--since", "2026-02-27").out)["compactions"] == 1
     assert json.loads(run("look", "--json", "--project", "HARB").out)["sessions"] == 1
     assert json.loads(run("look", "--json", "--project", "quay").out)["sessions"] == 0
+    assert "compacted since 2026-03-02" in run("look", "--since", "2026-03-02").out
+    assert "No session found" in run("look", "other").out
 
 
 def test_without_a_compaction_it_says_so(run, homes):

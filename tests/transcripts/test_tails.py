@@ -105,6 +105,8 @@ def test_codex_goes_on_with_what_its_compaction_kept(file):
     ]
     read = read_transcript(written(file, rows), since="boundary")
     assert (read.format, texts(read), read.compacted) == ("codex_cli", ["One.", "Three."], 0)
+    whole = {message.text: message.id for message in read_transcript(file).messages}
+    assert [m.id for m in read.messages] == ["earlier-0", whole["Three."]]  # by which it is found
 
 
 @pytest.mark.parametrize("since", [0, "boundary"])

@@ -81,14 +81,14 @@ def is_ours(entry: object) -> bool:
 
 
 def installed(host: Host) -> list[dict[str, Any]]:
-    """Return our groups in the host's file.
+    """Return our groups in the host's file, in the order of `entries`.
 
     Raises:
         InvalidConfig: the file cannot be read, or is no JSON object.
     """
     text = _read(host)
     hooks = json.loads(text).get("hooks") if text else None
-    lists = hooks.values() if isinstance(hooks, dict) else ()
+    lists = [hooks.get(event) for _, event in entries()] if isinstance(hooks, dict) else []
     return [
         each for groups in lists if isinstance(groups, list) for each in groups if is_ours(each)
     ]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+from compact.files import state_folder
 from compact.look.measures import Compaction, seconds_between
 
 _WITHIN = 600.0
@@ -15,11 +14,10 @@ _WITHIN = 600.0
 
 def given_by_hooks() -> dict[str, list[Mapping[str, object]]]:
     """Return the hooks' notes by session. A line that is no note is skipped."""
-    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     notes = dict[str, list[Mapping[str, object]]]()
     try:
-        text = Path(home, "compact", "hooks", "given.jsonl").read_text("utf-8", "replace")
-    except OSError:
+        text = (state_folder() / "hooks" / "given.jsonl").read_text("utf-8", "replace")
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home
         return notes
     for line in text.splitlines():
         try:

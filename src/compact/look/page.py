@@ -46,6 +46,7 @@ def page_of(value: Mapping[str, Any], texts: Texts) -> str:
             *map(_compaction, value["each"]),
         ]
     )
+    body = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in body)
     return (
         '<!doctype html>\n<html lang="en" data-page="compactctl look">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -155,6 +155,7 @@ class Looker:
             if cases[index].compaction.boundary.is_readable:
                 kept[index] = kept_by_compact(str(cases[index].file.path), cases[index].compaction)
         value = {
+            "since": _local(self._since),
             "sessions": len(files.sessions),
             "bytes": files.size,
             "compacted_sessions": len({case.session for case in cases}),
@@ -209,6 +210,10 @@ def time_of(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return 0.0
+
+
+def _local(seconds: float | None) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat() if seconds else None
 
 
 def expires_within(file: Found, days: int, now: float) -> bool:

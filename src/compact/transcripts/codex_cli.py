@@ -69,7 +69,7 @@ def read(
     Raises:
         InvalidTranscript: names the line of a wrong row or item.
     """
-    rollout = _Rollout(document.source, active=active)
+    rollout = _Rollout(document.source, active=active, earlier=document.earlier)
     for number, row in rollout.checked(document.rows, _is_record, "a record with a type"):
         rollout.attempt(partial(rollout.take, number, _enveloped(row)))
     rollout.finish()
@@ -106,9 +106,13 @@ class _Item:
 @dataclass(slots=True)
 class _Rollout(Collected):
     active: bool = False
+    earlier: int = 0
+    """How many items come before the compaction from which on the file was loaded."""
     model: str | None = None
     session_id: str | None = None
     _items: list[_Item] = field(default_factory=list)
+    _kept: int = 0
+    """How many of the items stand before the rows after the compaction."""
     _typed: set[str] = field(default_factory=set)
     _summaries: set[str] = field(default_factory=set)
 
@@ -142,6 +146,7 @@ class _Rollout(Collected):
         summary = payload.get("message")
         has_summary = isinstance(summary, str) and bool(summary.strip())
         kept = payload.get("replacement_history")
+        self._kept = len(self._items)
         if self._items and not self.active:
             return
         if isinstance(kept, list):
@@ -152,6 +157,7 @@ class _Rollout(Collected):
             if has_summary:
                 raw = {"type": "message", "role": "user", "content": summary}
                 self._items.append(_Item(raw, number, row))
+        self._kept = len(self._items)
         if has_summary:
             self._summaries.add(str(summary).strip())
 
@@ -163,6 +169,10 @@ class _Rollout(Collected):
     def _add(self, item: _Item) -> None:
         message = self.parsed(_PARSER, item.raw, "the item", line=item.number)
         update: dict[str, Any] = {}
+        position = len(self.messages)
+        if self.earlier and message.id == f"m{position}":  # as in the whole file, to be found there
+            at = position - self._kept
+            update["id"] = f"m{self.earlier + at}" if at >= 0 else f"earlier-{position}"
         if (time := time_of(item.row.get("timestamp"))) is not None:
             update["timestamp"] = time
         if item.role == "user" and (source := self._source_of(item)) is not None:

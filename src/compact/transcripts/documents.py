@@ -39,13 +39,15 @@ ZIP = b"PK\x03\x04"
 @dataclass(frozen=True, slots=True)
 class Document:
     """A loaded file. `source` is its name in errors, `data` its complete lines. `rows` are pairs of
-    a line number (from 1) and a JSON value. `notes` say what was left out.
+    a line number (from 1) and a JSON value. `notes` say what was left out. `earlier` is how many of
+    Codex's items come before a compaction from which on it was loaded.
     """
 
     source: str
     data: bytes = field(repr=False)
     rows: list[tuple[int, Any]]
     notes: tuple[str, ...] = ()
+    earlier: int = 0
 
 
 class JsonValue(Document):

@@ -21,6 +21,8 @@ Since = int | Literal["boundary"]
 """From which byte of the file on; or from the last compaction that the program recorded."""
 _BOUNDARIES = (b'"compact_boundary"', b'"compacted"')
 """In the row of a compaction of Claude Code, and of Codex."""
+_ITEM, _NO_ITEM = b'"response_item"', b'"ghost_snapshot"'
+"""In the row of an item of Codex; and in one that is no message."""
 _RESULT, _ANSWERS = b'"tool_result"', (b'"answers"', b"the user said:")
 """In rows with a tool's result; and in those of them that hold an answer, or a refusal's reason."""
 _SPOKEN = (b'"user"', b'"queue-operation"', b'"queued_command"', b'"user_message"')
@@ -38,8 +40,9 @@ def load_since(path: Path, since: Since) -> Document:
         if is_other_kind(path):
             raise InvalidTranscript(str(path), "a pipe or a device, not a file")
         with path.open("rb") as stream:
+            earlier = 0
             if since == "boundary":
-                lines = _since_boundary(stream)
+                lines, earlier = _since_boundary(stream)
             else:
                 stream.seek(max(0, since - 1))
                 lines = list(stream)[since > 0 :]  # in the middle of a line: the next one
@@ -50,17 +53,19 @@ def load_since(path: Path, since: Since) -> Document:
     rows = list(_parsed(lines))
     broken = sum(map(bool, map(bytes.strip, lines))) - len(rows)
     notes = (f"{broken} rows that are no JSON",) if broken else ()
-    return JsonLines(str(path), b"".join(lines), rows, notes)
+    return JsonLines(str(path), b"".join(lines), rows, notes, earlier)
 
 
-def _since_boundary(stream: Iterable[bytes]) -> list[bytes]:
-    said, lines = list[bytes](), list[bytes]()
+def _since_boundary(stream: Iterable[bytes]) -> tuple[list[bytes], int]:
+    """Return the lines, and how many items of Codex come before the compaction."""
+    said, lines, earlier = list[bytes](), list[bytes](), 0
     for line in stream:
         if any(sign in line for sign in _BOUNDARIES) and _is_boundary(line):
             said += filter(_may_be_said, lines)
+            earlier += sum(_ITEM in line and _NO_ITEM not in line for line in lines)
             lines = []
         lines.append(line)
-    return said + lines
+    return said + lines, earlier
 
 
 def _is_boundary(line: bytes) -> bool:

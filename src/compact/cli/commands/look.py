@@ -31,13 +31,14 @@ from compact.secrets.redaction import Known, redact
 
 ROWS, WIDTH = 44, 80
 """Lines and columns of the first screen."""
-_BAR = 30
+_BAR = 28
 """Columns of a bar of 100 %."""
 _NEXT = (
     "",
     "  compactctl look SESSION --at N       one of them: before, summary, after",
     "  compactctl look --html look.html     all of them, as one page",
 )
+_INSTALL = "  compactctl install claude-code       give the agent back what summaries lose"
 _PROGRAMS = {"claude_code": "Claude Code", "codex": "Codex", "pi": "pi", "opencode": "OpenCode"}
 _ROWS: Mapping[str, tuple[str, str]] = {
     "again": ("look-ups of what it had just seen", "count"),
@@ -149,7 +150,9 @@ def lines_of(value: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
     if not value["compactions"]:
         return lines
     lines += ["", *_table(value), *_said(value["said"])]
-    room = ROWS - len(lines) - len(_NEXT) - 2
+    is_claude = any(said["format"] == "claude_code" for said in value["said"])
+    following = (*_NEXT, _INSTALL) if is_claude else _NEXT
+    room = ROWS - len(lines) - len(following) - 2
     shown = list[str]()
     for number, moment in enumerate(value["moments"], 1):
         block = [
@@ -161,10 +164,13 @@ def lines_of(value: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
         if len(shown) + len(block) > room:
             break
         shown += block
-    return [*lines, *(["", "The worst moments", *shown] if shown else []), *_NEXT]
+    return [*lines, *(["", "The worst moments", *shown] if shown else []), *following]
 
 
 def _found(value: Mapping[str, Any]) -> Iterator[str]:
+    if not value["sessions"] and not value["compactions"]:
+        yield "No session found: nothing to show."
+        return
     size = max(1, round(value["bytes"] / 1e6))
     line = f"{counted(value['sessions'], 'session')} ({size:,} MB)."
     if value["compactions"]:
@@ -172,7 +178,8 @@ def _found(value: Mapping[str, Any]) -> Iterator[str]:
         line += counted(value["compactions"], "time")
         line += f" ({value['automatic']:,} automatically)." if value["automatic"] else "."
     else:
-        line += " None of them was compacted: nothing to show."
+        since = f" since {value['since'][:16]}" if value["since"] else ""
+        line += f" None of them was compacted{since}: nothing to show."
     yield line
     if value["in_subagents"]:
         yield f"{counted(value['in_subagents'], 'of these', 'of these')} in sub-agents."
@@ -211,13 +218,13 @@ def _rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
 
 def _notes(value: Mapping[str, Any]) -> Iterator[str]:
     if not value["compared"]:
-        yield f"  No session went on for {AFTER} actions and has such a stretch to compare it with."
+        yield f"  No session went on for {AFTER} actions and has as many without one to compare."
         return
     row = next(iter(value["compared"].values()))
     sessions, compared = counted(row["sessions"], "session"), row["compactions"]
     every = value["compactions"]
     yield f"¹ other moments of the same {sessions} ({compared} of the {every} can be compared)."
-    yield "² and its 95 % interval, sessions drawn; “–”: below 10, or it may be chance."
+    yield "² and its 95 % interval, sessions drawn; “–”: under 10 compared, or chance."
     yield f"³ of the names known from before that it used in the next {MESSAGES} messages."
 
 
@@ -246,7 +253,7 @@ def _said(programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         for label, part, whole in _quoted(said):
             share = part / whole
             bar = "█" * round(share * _BAR) or "▏"
-            yield f"  {label:36}{bar:{_BAR}}{100 * share:3.0f} % of {whole:,}"
+            yield f"  {label:36}{bar:{_BAR}}{100 * share:4.0f} % of {whole:,}"
         if example := said.get("example"):
             yield f"  “{one_line(example['text'], 44)}” ({_day(example['time'])}): gone by then"
 
@@ -343,9 +350,10 @@ def _detail(one: Mapping[str, Any]) -> Iterator[str]:
     pause = f", pause {one['pause_seconds']:.0f} s" if one["pause_seconds"] else ""
     yield f"{one['session']} · compaction {one['number']} · {_day(one['time'])}{size}{pause}"
     yield ""
-    yield f"BEFORE   what you had said: {one['messages_in_summary']} of {one['messages']} in it"
+    quoted = f"{one['messages_in_summary']} of {counted(one['messages'], 'message')}"
+    yield f"BEFORE   what you had said: the summary quotes {quoted}"
     for said in one["said"]:
-        mark = "in the summary " if said["in_summary"] else "not in it      "
+        mark = "in the summary    " if said["in_summary"] else "not in the summary"
         yield f"  {mark} “{one_line(said['text'], 200)}”"
     yield from _spoken(one["before"])
     yield ""
