@@ -281,6 +281,7 @@ def test_errors_say_what_to_do(file):
         (("expand", {"session": "garden", "id": "zz"}), "search with recall"),
         (("expand", {"session": "garden", "id": "ck-9"}), "no checkpoint 'ck-9'"),
         (("timeline", {"since": "flurb"}), "since"),
+        (("search", {"query": "x", "since": "2026-05-02", "until": "2026-05-01"}), "after until"),
         (("pin", {"session": "garden", "message": "999"}), "999"),
         (("goals", {"session": "garden", "end": ["zz"]}), "no goal 'zz'"),
         (("recall", {"session": "garden", "query": "x", "max_tokens": 3}), "200"),
@@ -293,6 +294,18 @@ def test_errors_say_what_to_do(file):
             assert reason in text
             assert "Traceback" not in text
             assert "bug in compact" not in text
+
+
+def test_nothing_to_show_is_told_as_what_it_is(tmp_path):
+    """A session without a checkpoint is not an empty one, and a blank goal is none."""
+    with ContextManager(window=2_000, store=tmp_path / "a.db", session_id="a") as ctx:
+        ctx.add_message(role="user", content="the crane costs 5")
+    with tools_of(tmp_path / "a.db") as tools:
+        told = asked(tools, ("checkpoints", {}), ("goals", {"add": [" "]}))
+    assert told == [
+        ("0 checkpoints of a: 1 message, none of them compacted", False),
+        ("0 goals of a", False),
+    ]
 
 
 def test_sessions_of_another_scope_are_neither_found_nor_listed(file):

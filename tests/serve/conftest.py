@@ -90,16 +90,23 @@ class Served:
 
 @pytest.fixture
 def proxy() -> Iterator[Callable[..., Served]]:
-    """`proxy(upstream, **settings)` serves one; `store` and `shadow` are options of its own."""
+    """`proxy(upstream, **settings)` serves one; `store`, `shadow` and `most` are its own."""
     with ExitStack() as stack:
 
         def started(
-            upstream: str, *, store: str | Path | None = None, shadow: bool = False, **settings: Any
+            upstream: str,
+            *,
+            store: str | Path | None = None,
+            shadow: bool = False,
+            most: int | None = None,
+            **settings: Any,
         ) -> Served:
             said: list[str] = []
             opened = stack.enter_context(closing(wiring.session_store(store)))
             config = CompactConfig(**settings)
-            setup = server.Setup(upstream, config, opened, said.append, is_shadow=shadow)
+            setup = server.Setup(
+                upstream, config, opened, said.append, is_shadow=shadow, most_sessions=most
+            )
             return Served(stack.enter_context(listening(server.application(setup))), said)
 
         yield started

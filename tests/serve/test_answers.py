@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from compact import wiring
 from compact.messages.protocols import SessionStore
+from compact.serve.answers import AnswerReader
 from tests.models import tiny_llama
 from tests.scripted import Call, Calls, ScriptedServer
 from tests.serve.conftest import listening
@@ -90,7 +92,8 @@ PATIENCE = 60
 class Gated:
     """A server that sends each event of a stream only when it is allowed to."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: bytes = b"text/event-stream") -> None:
+        self.kind = kind
         self.allowed = threading.Semaphore(0)
         self.was_left = threading.Event()
 
@@ -100,7 +103,7 @@ class Gated:
         while (await receive()).get("more_body"):
             pass
         left = asyncio.create_task(self._left(receive))
-        headers = [(b"content-type", b"text/event-stream")]
+        headers = [(b"content-type", self.kind)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for event in EVENTS:
             await send({"type": "http.response.body", "body": event, "more_body": True})
@@ -127,9 +130,12 @@ def streaming(url: str, words: str = "Do all burn?") -> Iterator[Iterator[bytes]
         yield answer.iter_raw()
 
 
-def test_events_are_forwarded_as_they_come_and_recorded_before_the_last(proxy, tmp_path):
-    """The server sends the next event only when the client has the one before."""
-    gated, file = Gated(), tmp_path / "s.db"
+@pytest.mark.parametrize("kind", [b"text/event-stream", b"Text/Event-Stream", b""])
+def test_events_are_forwarded_as_they_come_and_recorded_before_the_last(proxy, tmp_path, kind):
+    """The server sends the next event only when the client has the one before. Some servers give a
+    stream no type.
+    """
+    gated, file = Gated(kind), tmp_path / "s.db"
     with listening(gated) as upstream:
         served = proxy(upstream, store=file, max_context_tokens=8_192)
         with streaming(served.url) as events:
@@ -141,6 +147,28 @@ def test_events_are_forwarded_as_they_come_and_recorded_before_the_last(proxy, t
                 assert history_in(store, "lamps") == ["Do all burn?", "All lamps burn."]
             gated.allowed.release()
             assert not [*events]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_last_line_may_have_no_end(end):
+    reader = AnswerReader("ollama", is_stream=True)
+    reader.feed(b'{"message": {"role": "assistant", "content": "Yes."}}\n')
+    reader.feed(b'{"message": {"role": "assistant", "content": ""}, "done": true}' + end)
+    assert reader.answer is not None
+
+
+def test_an_answer_that_breaks_off_is_counted(proxy, recorder):
+    seen, upstream = recorder
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield EVENTS[0]
+        raise OSError("the server dies")
+
+    seen.answer = lambda got: StreamingResponse(broken(), media_type="text/event-stream")
+    served = proxy(upstream, max_context_tokens=8_192)
+    with pytest.raises(httpx.RemoteProtocolError), streaming(served.url) as events:
+        assert [*events]
+    assert served.count("answers_total", outcome="unread") == 1
 
 
 def test_a_client_that_leaves_leaves_the_server(proxy):

@@ -212,6 +212,7 @@ RAW = {
     "a wrong length": b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
     "an odd method": b"BREW /pot HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "another host": b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    "this machine by IPv6": b"GET /health HTTP/1.1\r\nHost: [::1]:8484\r\n\r\n",
     "a whole address": b"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "an upgrade": b"GET /x HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\n"
     b"Upgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n",

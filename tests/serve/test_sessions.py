@@ -23,6 +23,8 @@ from tests.strategies import prose
 CHAT = "/v1/chat/completions"
 PATHS = (CHAT, "/v1/responses", "/v1/messages", "/api/chat")
 WINDOW = 2_048
+HELLO = [{"role": "user", "content": "Hello."}]
+ANSWER = {"role": "assistant", "content": "Good day."}
 
 
 class Talker:
@@ -106,6 +108,23 @@ def test_a_named_session_and_a_bypass(proxy, recorder):
         assert len(seen.got[-1].body) < len(body)
         assert not [key for key, _ in seen.got[-1].headers if key.startswith(b"x-compact")]
     assert served.count("sessions_total") == 0, "it was named"
+
+
+def test_sessions_do_not_grow_without_end_and_one_that_was_forgotten_goes_on(proxy, recorder):
+    """Also named ones are forgotten. A list whose session is gone begins it anew."""
+    seen, upstream = recorder
+    seen.answer = lambda got: JSONResponse({"choices": [{"message": ANSWER}]})
+    store = InMemoryStore()
+    served = proxy(upstream, store=store, most=2, max_context_tokens=WINDOW)
+    talker = Talker(served.url, "Hello.")
+    with talker.client as client:
+        for turn in range(3):
+            assert talker.turn().headers["x-compact"] == "untouched"
+            for i in range(5):
+                named = {"x-compact-session": f"{turn}-{i}"}
+                client.post(CHAT, json={"messages": HELLO}, headers=named)
+            assert len(store.sessions()) <= 4
+    assert served.count("failures_total") == 0
 
 
 def test_a_shadow_changes_nothing_and_says_what_it_would_do(proxy, recorder):
@@ -208,7 +227,6 @@ def test_a_server_that_is_not_there_is_named_in_the_apis_own_error(proxy):
 
 # --- lists that go on at once ---------------------------------------------------------------------
 
-HELLO = [{"role": "user", "content": "Hello."}]
 BESIDE = {"api": "chat", "window": WINDOW}
 
 

@@ -161,7 +161,10 @@ class SessionTools:
                 f"({each.id}, messages {each.span.first} to {each.span.last})\n{each.summary}"
                 for each in reversed(ctx.checkpoints)
             ]
-            return self._fitted(f"checkpoints of {ctx.id}", lines, max_tokens)
+            title = f"checkpoints of {ctx.id}"
+            if not lines:  # it may have messages all the same
+                title += f": {counted(len(ctx.history), 'message')}, none of them compacted"
+            return self._fitted(title, lines, max_tokens)
 
     def pin(
         self,
@@ -199,7 +202,8 @@ class SessionTools:
                     goal.model_copy(update={"status": status}) if goal.id in ended else goal
                     for goal in ctx.goals
                 ]
-                ctx.goals.set([*kept, *(Goal(text=text.strip()) for text in add or ())])
+                new = (text.strip() for text in add or ())
+                ctx.goals.set([*kept, *(Goal(text=text) for text in new if text)])
             lines = [f"({goal.id[:8]}, {goal.status}) {goal.text}" for goal in ctx.goals]
             return self._fitted(f"goals of {ctx.id}", lines, max_tokens)
 

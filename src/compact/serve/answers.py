@@ -51,6 +51,8 @@ class AnswerReader:
     @property
     def answer(self) -> Answer | None:
         """The whole answer; None if it broke off or cannot be read."""
+        if self.is_stream:
+            self.feed(b"\n")  # the last line may have no end
         try:
             whole = self._pieces.whole if self.is_stream else orjson.loads(self._rest)
             if whole is None or self._is_broken:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from compact.config import CompactConfig
-from compact.errors import CannotFit, CompactError, InvalidArgument, ServerHeldState
+from compact.errors import CannotFit, CompactError, InvalidArgument, NotFound, ServerHeldState
 from compact.json_text import write_json
 from compact.messages import chain, clock_and_ids
 from compact.messages.events import Committed, ErrorRaised, Event
@@ -157,6 +157,8 @@ class Desk:
         self._managers: dict[int, CompactManager] = {}
         self._beside: set[asyncio.Task[None]] = set()
         self._lists = Lists()
+        self._looked_for = 0
+        """Lists of which no session was known at once."""
         self._manager(settings.max_context_tokens or DEFAULT_WINDOW).check()
 
     # --- before ---------------------------------------------------------------------------------
@@ -192,6 +194,8 @@ class Desk:
         beside |= {"api": face.name, "window": window.size, "session": named}
         known = self._lists.continued(beside, messages)
         session_id = named or known.session_id or await self._recognized(manager, messages)
+        if known.session_id is None:
+            self._forget_oldest()
         ticket = Ticket(face, request, window, manager, session_id, messages, known.digest)
         ticket.is_as_given = known.fits
         if known.fits:
@@ -203,7 +207,11 @@ class Desk:
         return Exchange(sent, outcome, ticket=ticket)
 
     async def _fit(self, ticket: Ticket) -> None:
-        await ticket.fit()
+        try:
+            await ticket.fit()
+        except NotFound:  # it was deleted while it was open: its list begins it anew
+            ticket.manager._leave(ticket.session_id)
+            await ticket.fit()
         self._lists.keep(ticket.digest, Begun(ticket.session_id, ticket.left))
         self._metrics.add("prompt_tokens_total", ticket.fitted.tokens)
 
@@ -233,12 +241,11 @@ class Desk:
         known = await threaded(lambda: manager.recognize(messages))
         if known is None:
             self._metrics.add("sessions_total")
-            self._forget_oldest()
         return known or clock_and_ids.new_id()
 
     def _forget_oldest(self) -> None:
-        most, begun = self._most_sessions, self._metrics.count("sessions_total")
-        if most is not None and begun % most == 0:  # at most twice as many are there
+        most, self._looked_for = self._most_sessions, self._looked_for + 1
+        if most is not None and self._looked_for % most == 0:  # at most twice as many are there
             for session in self._store.sessions(scope=self._scope)[most:]:
                 self._store.delete_session(session.id)
 

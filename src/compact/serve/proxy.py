@@ -180,18 +180,26 @@ class Proxy:
 
     async def _read_beside(self, answer: httpx.Response, ticket: Ticket) -> AsyncIterator[bytes]:
         """The bytes of an answer as they come. The last ones wait until the answer is recorded."""
-        kind = answer.headers.get("content-type", "")
-        reader = AnswerReader(ticket.face.format, is_stream=kind.startswith(_STREAMS))
+        kind = answer.headers.get("content-type", "").lower()
+        # Some servers give a stream no type, or that of a text.
+        is_stream = ticket.request.get("stream") is True and "json" not in kind
+        is_stream = is_stream or kind.startswith(_STREAMS)
+        reader = AnswerReader(ticket.face.format, is_stream=is_stream)
         held, is_recorded = b"", False
-        async for chunk in answer.aiter_raw():
-            reader.feed(chunk)
-            if reader.has_ended and not is_recorded:
-                is_recorded = True
-                await self._desk.record(ticket, reader.answer)
-            if reader.is_stream:
-                yield chunk
-            else:
-                held += chunk
+        try:
+            async for chunk in answer.aiter_raw():
+                reader.feed(chunk)
+                if reader.has_ended and not is_recorded:
+                    is_recorded = True
+                    await self._desk.record(ticket, reader.answer)
+                if reader.is_stream:
+                    yield chunk
+                else:
+                    held += chunk
+        except httpx.HTTPError:
+            if not is_recorded:
+                await self._desk.record(ticket, None)
+            raise
         if not is_recorded:
             await self._desk.record(ticket, reader.answer)
         if held:

@@ -29,9 +29,10 @@ DRAIN = 60
 SWITCH = 0.0005
 """Seconds after which a thread that computes lets the loop go on. Python's own 5 ms would be added
 to each event that is forwarded meanwhile."""
-_LOCAL = ["localhost", "127.0.0.1", "[", "*.localhost"]
-"""Names of this machine, up to the first colon. A page of another site that reaches the proxy by a
-name of its own (DNS rebinding) is refused."""
+_LOCAL = ["localhost", "127.0.0.1", "[::1]", "::1", "[", "*.localhost"]
+"""Names of this machine, as versions of Starlette read them: up to the first colon, or up to the
+port. A page of another site that reaches the proxy by a name of its own (DNS rebinding) is refused.
+"""
 
 
 class Setup(NamedTuple):

@@ -307,6 +307,13 @@ class CompactManager:
             ctx.set_model(model)  # the first that it is used with
         return ctx
 
+    def _leave(self, session_id: str) -> None:
+        """Close a session. Its next use opens it again."""
+        with self._lock:
+            left = self._open.pop(session_id, None)
+        if left is not None:
+            left.close()
+
     def _find(self, session_id: str) -> None:
         try:
             self.store.session(session_id)

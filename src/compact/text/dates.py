@@ -104,11 +104,14 @@ def limits(since: object, until: object, now: datetime) -> tuple[datetime | None
     instant. A time without a zone is UTC. None stays None.
 
     Raises:
-        InvalidArgument: an option is not a time, or may be two days.
+        InvalidArgument: an option is no time, or may be two days; or since is after until.
     """
     first = None if since is None else _span_of("since", since, now).start
     end = None if until is None else _span_of("until", until, now)
-    return first, end and max(end.start, end.stop - _TICK)
+    last = end and max(end.start, end.stop - _TICK)
+    if first and last and first > last:
+        raise InvalidArgument("since", f"{since!r} is after until, {until!r}")
+    return first, last
 
 
 def _span_of(name: str, value: object, now: datetime) -> Span:
