@@ -100,11 +100,11 @@ class CompactManager:
         if not chosen and self.config.memory:
             chosen = ":memory:"  # plain memory keeps no index
         self._owns_store = not chosen or isinstance(chosen, str | Path)
-        self.store = wiring.session_store(chosen)
-        archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
-        self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self.scope = named("scope", options.get("scope", DEFAULT_SCOPE))
         """The scope of all sessions of this manager."""
+        self.store = wiring.session_store(chosen, self.scope)
+        archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
+        self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self._memory: MemoryManager | None = None
         if self.config.memory:
             self._memory = wiring.MemoryManager(self.store, scope=self.scope, settings=self.config)
