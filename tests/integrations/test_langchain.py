@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -54,7 +55,7 @@ def test_a_conversation_without_a_name_is_refused() -> None:
 
 def test_what_a_provider_runs_itself_is_counted_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool that is no function of ours; the count stands before the structured output."""
-    tools = [{"google_search": {}}]
+    tools: list[Any] = [{"google_search": {}}]
     model = FakeListChatModel(responses=["Yes."])
     usage = {"input_tokens": 900, "output_tokens": 1, "total_tokens": 901}
     said = [AIMessage("Yes.", usage_metadata=usage), ToolMessage("{}", tool_call_id="o")]
@@ -62,7 +63,7 @@ def test_what_a_provider_runs_itself_is_counted_as_it_is(monkeypatch: pytest.Mon
         door = CompactMiddleware(manager, "s")
         request = ModelRequest(model=model, messages=[HumanMessage("Is it sound?")], tools=tools)
         told: list[object] = []
-        monkeypatch.setattr(Fitted, "report", lambda _, said: bool(told.append(said)))
+        monkeypatch.setattr(Fitted, "report", lambda _, said: told.append(said))
         door.wrap_model_call(request, lambda _: ModelResponse(result=said))
         assert told == [900]
         result = {"type": "tool_result", "tool_use_id": "c", "content": "Sound."}
