@@ -146,8 +146,8 @@ def _block(ids: dict[int, str], part: types.Part | types.FunctionResponsePart) -
     if answer := getattr(part, "function_response", None):
         said = answer.response or {}
         is_text = said.keys() == {"result"} and isinstance(said["result"], str)
-        text = {"type": "text", "text": said["result"] if is_text else _json(said)}
-        shown = parts.content([text, *(_block(ids, each) for each in answer.parts or ())])
+        told = {"type": "text", "text": said["result"] if is_text else _json(said)}
+        shown = parts.content([told, *(_block(ids, each) for each in answer.parts or ())])
         return {"role": "tool", "tool_call_id": ids[id(part)], "content": shown}
     made: Item = part.model_dump(mode="json", exclude_none=True)
     if isinstance(text := made.get("text"), str):
