@@ -203,6 +203,15 @@ def test_frameworks_minimal(run: Run, name: str, package: str) -> None:
 
 
 @pytest.mark.slow
+def test_langchain_agent(run: Run) -> None:
+    """`tests/integrations/test_langchain.py` runs it with another model, without the client."""
+    for package in ("langchain", "langchain_openai"):
+        pytest.importorskip(package)
+    with ScriptedServer("The northern one.") as server:
+        assert run("langchain_agent", url=server.url) == "The northern one.\n"
+
+
+@pytest.mark.slow
 def test_litellm_guard(run: Run) -> None:
     """It is made; `tests/integrations/test_litellm_guard.py` talks through it."""
     if importlib.util.find_spec("litellm") is None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import importlib
 import random
+import sys
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from compact import CannotFit, CompactConfig, CompactManager
+from compact.integrations import parts as host_parts
 from tests.strategies import log, prose
 
 ai = pytest.importorskip("pydantic_ai.messages")
@@ -151,11 +155,10 @@ def adk_contents(r: random.Random) -> list[Any]:
 
 
 def adk_fitted(contents: list[Any], window: int) -> list[Any]:
-    from types import SimpleNamespace
-
     from google.adk.models.llm_request import LlmRequest
 
-    context: Any = SimpleNamespace(session=SimpleNamespace(id="s"), agent_name="keeper")
+    session = SimpleNamespace(app_name="harbour", user_id="u", id="s")
+    context: Any = SimpleNamespace(session=session, agent_name="keeper", invocation_id="i")
     with CompactManager(CompactConfig(max_context_tokens=window, tokenizer="o200k")) as manager:
         plugin = adk.FittedContext(manager)
         request = LlmRequest(contents=list(contents))
@@ -222,3 +225,47 @@ def carried(messages: Sequence[Any]) -> list[int]:
     """The framework's own records, which no compression may take."""
     parts = [part for message in messages for part in message.parts or ()]
     return [id(part) for part in parts if getattr(part, "part_kind", "") in CARRIED]
+
+
+def test_thoughts_without_words_stay_apart() -> None:
+    """Their signatures are all that they have."""
+    thoughts = [ai.ThinkingPart("", id=name, signature=name) for name in ("one", "two")]
+    stood = [*thoughts, ai.TextPart("A long story.")]
+    item = host_parts.reply(stood, pydantic._block)
+    item["content"][-1] = {"type": "text", "text": "Short."}
+    assert pydantic._written(item, stood) == [*thoughts, ai.TextPart("Short.")]
+
+
+def test_an_older_pydantic_ai_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pydantic_ai.capabilities import AbstractCapability
+
+    monkeypatch.delattr(AbstractCapability, "prepare_model_request")
+    monkeypatch.delitem(sys.modules, "compact.integrations.pydantic_ai")
+    with pytest.raises(ImportError, match=r"needs pydantic-ai 2\.64 or newer"):
+        importlib.import_module("compact.integrations.pydantic_ai")
+
+
+def test_two_users_of_adk_have_sessions_of_one_name() -> None:
+    """ADK's ids are unique for one user only. A count belongs to the call that it was made for."""
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+
+    used = types.GenerateContentResponseUsageMetadata(prompt_token_count=9)
+    answer = LlmResponse(usage_metadata=used)
+    with CompactManager(CompactConfig(max_context_tokens=3_000)) as manager:
+        plugin = adk.FittedContext(manager)
+        for user in ("u", "v"):
+            session = SimpleNamespace(app_name="harbour", user_id=user, id="1")
+            context: Any = SimpleNamespace(session=session, agent_name="k", invocation_id="i")
+            other: Any = SimpleNamespace(session=session, agent_name="k", invocation_id="j")
+            request = LlmRequest(contents=[types.UserContent(f"I am {user}.")])
+            sent = plugin.before_model_callback(callback_context=context, llm_request=request)
+            asyncio.run(sent)
+            assert plugin._taken(other) is None
+            sent = plugin.before_model_callback(callback_context=context, llm_request=request)
+            asyncio.run(sent)
+            done = plugin.after_model_callback(callback_context=context, llm_response=answer)
+            asyncio.run(done)
+        assert plugin._sent == {}, "nothing waits"
+        names = {session.id for session in manager.store.sessions()}
+    assert names == {"harbour/u/1/k", "harbour/v/1/k"}

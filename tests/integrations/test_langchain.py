@@ -5,20 +5,25 @@ from __future__ import annotations
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 
 from compact import CompactConfig, CompactManager, InvalidArgument
 from compact.models.providers.tokenizers import HuggingFaceEstimator
+from compact.session.fitted import Fitted
 from compact.testing import doors
 from compact.testing.doors import PROMISES, TURNS, Judge, Run, Suite
 from tests.models import tiny_llama
 
 pytest.importorskip("langchain")
 
+from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
+from compact.integrations.langchain import CompactMiddleware
 from tests.integrations.langchain_door import ANSWER, LangChainDoor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +51,27 @@ def test_a_conversation_without_a_name_is_refused() -> None:
         agent = LangChainDoor().agent(Judge(), [doors.TOOL], manager, "")
         with pytest.raises(InvalidArgument, match="thread_id"):
             agent.turn("Is beam 1 sound?")
+
+
+def test_what_a_provider_runs_itself_is_counted_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that is no function of ours; the count stands before the structured output."""
+    tools: list[Any] = [{"google_search": {}}]
+    model = FakeListChatModel(responses=["Yes."])
+    usage = {"input_tokens": 900, "output_tokens": 1, "total_tokens": 901}
+    said = [AIMessage("Yes.", usage_metadata=usage), ToolMessage("{}", tool_call_id="o")]
+    with doors.manager_of() as manager:
+        door = CompactMiddleware(manager, "s")
+        request = ModelRequest(model=model, messages=[HumanMessage("Is it sound?")], tools=tools)
+        told: list[object] = []
+        monkeypatch.setattr(Fitted, "report", lambda _, said: told.append(said))
+        door.wrap_model_call(request, lambda _: ModelResponse(result=said))
+        assert told == [900]
+        result = {"type": "tool_result", "tool_use_id": "c", "content": "Sound."}
+        odd = ModelRequest(
+            model=model, messages=[HumanMessage([result, {"type": "text", "text": "?"}])]
+        )
+        with pytest.raises(InvalidArgument, match="ToolMessages"):
+            door.wrap_model_call(odd, lambda _: ModelResponse(result=said))
 
 
 def test_a_server_with_a_smaller_window_is_obeyed() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -332,6 +333,33 @@ class Away(InMemoryStore):
     def _refuse(self) -> None:
         if self.is_away:
             raise StoreFailed("no space left on the device")
+
+
+def test_an_answer_is_not_lost_by_the_store():
+    """The session was closed meanwhile, and cannot be opened again."""
+    store = Away()
+    with manager_of(store) as manager:
+        fitted = manager.fit("s", alike(1, 0))
+        manager._open.pop("s").close()
+        store.is_away = True
+        assert fitted.report(100) is False
+        assert fitted.answered({"role": "assistant", "content": "Answer 0 of 1."}) is False
+        store.is_away = False
+
+
+def test_a_session_is_opened_off_the_loop():
+    """A store on a server may take its time."""
+    seen: list[int] = []
+
+    class Slow(InMemoryStore):
+        def session(self, *args: Any, **options: Any) -> Any:
+            seen.append(threading.get_ident())
+            return super().session(*args, **options)
+
+    with manager_of(Slow()) as manager:
+        asyncio.run(manager.afit("s", alike(1, 0)))
+    assert seen
+    assert threading.get_ident() not in seen
 
 
 @pytest.mark.parametrize("is_known", [False, True])

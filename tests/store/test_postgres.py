@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from compact import CompactManager, ContextManager, MemoryManager, SQLiteManager
@@ -13,6 +14,7 @@ from compact.errors import InvalidArgument, InvalidInput, NotFound, StoreFailed,
 from compact.exchange.exporting import whole_session
 from compact.messages.formats.known import prompt_of
 from compact.store.postgres import connection
+from compact.store.postgres import store as postgres_store
 from compact.store.postgres.store import PostgresStore
 from compact.store.session_file import packed
 from compact.testing import check_session_store
@@ -215,3 +217,88 @@ def test_a_whole_session_moves_from_sqlite_and_back(address: str) -> None:
     with SQLiteManager() as other:
         other.put_session(moved)
         assert packed(whole_session(other, "a")) == packed(whole)
+
+
+# --- what meets in one moment ---------------------------------------------------------------------
+
+
+def ends_when_another_waits(db: psycopg.Connection[Any], address: str) -> threading.Thread:
+    """Commit as soon as somebody waits for what this connection holds."""
+    ask = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+    def watch() -> None:
+        with psycopg.connect(address, autocommit=True) as watching:
+            while not watching.execute(ask).fetchall():
+                pass
+        db.commit()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def test_what_is_appended_while_its_session_is_deleted_is_deleted(address: str) -> None:
+    with closing(PostgresStore(address, scope="x")) as store, psycopg.connect(address) as db:
+        store.session("a", create=session("a", scope="x"))
+        tail = store._tail("a", None)
+        columns = postgres_store._columns_of([entry("a secret")], tail)
+        db.execute(postgres_store._APPEND.encode(), {**columns, **store._key_of("a")})
+        ending = ends_when_another_waits(db, address)
+        store.delete_session("a")
+        ending.join()
+        assert db.execute("SELECT count(*) FROM compact.messages").fetchall() == [(0,)]
+
+
+def test_an_append_that_the_server_still_works_at_is_stored_once(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(PostgresStore(address, scope="x")) as store, psycopg.connect(address) as db:
+        store.session("a", create=session("a", scope="x"))
+        run, endings = store._server.query, list[threading.Thread]()
+
+        def breaks(sql: str, given: Any, *, again: bool = True) -> list[Any]:
+            if sql == postgres_store._APPEND and not endings:
+                db.execute(sql.encode(), given)
+                endings.append(ends_when_another_waits(db, address))
+                raise connection.Broken("the connection broke")
+            return run(sql, given, again=again)
+
+        monkeypatch.setattr(store._server, "query", breaks)
+        assert store.append("a", [entry("once")]) == 1
+        endings[0].join()
+        assert texts(store.read("a", 0, 9)) == ["once"]
+
+
+def test_all_connections_break_at_once(address: str) -> None:
+    with closing(PostgresStore(address, scope="x")) as store:
+        with ExitStack() as stack:
+            for _ in range(4):
+                stack.enter_context(store._server.transaction())
+        with psycopg.connect(address, autocommit=True) as db:
+            others = (
+                "pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type LIKE 'client%'"
+            )
+            db.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM {others}")
+        assert store.sessions() == []
+
+
+def test_two_make_one_session(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(PostgresStore(address)) as store, closing(PostgresStore(address)) as other:
+
+        def late(table: str, name: str) -> str:
+            other.session(name, create=session(name, scope="x", title="first"))
+            raise NotFound(name)
+
+        monkeypatch.setattr(store, "_scope_of", late)
+        assert store.session("a", create=session("a", scope="x")).title == "first"
+
+
+def test_managers_of_two_tenants_have_sessions_of_one_name(address: str) -> None:
+    said = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hello."}]
+    with CompactManager(store=address, scope="x") as one:
+        one.preflight("a", said)
+        with CompactManager(store=address, scope="y") as two:
+            assert two.recognize(said) is None
+            assert two.preflight("a", said[:1]) == said[:1]
+        assert one.recognize(said) == "a"
+        assert len(one.session("a").history) == 2

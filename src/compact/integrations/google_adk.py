@@ -34,7 +34,8 @@ class FittedContext(BasePlugin):
         super().__init__("compact")
         manager.check()
         self._manager = manager
-        self._sent: dict[str, Fitted] = {}
+        self._sent: dict[str, tuple[str, Fitted]] = {}
+        """What each agent of a session waits for an answer to, with the invocation."""
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -45,7 +46,7 @@ class FittedContext(BasePlugin):
         block = partial(_block, _ids(before))
         pieces = list(_pieces(before, block))
         name = _session_of(callback_context)
-        self._sent[name] = fitted = await self._manager.afit(
+        fitted = await self._manager.afit(
             name,
             [piece.item for piece in pieces],
             format="chat_completions",
@@ -54,6 +55,7 @@ class FittedContext(BasePlugin):
             model=parts.window_of(self._manager, llm_request.model),
             answer_tokens=config.max_output_tokens,
         )
+        self._sent[name] = callback_context.invocation_id, fitted
 
         def message(at: int | None, role: str, said: Sequence[types.Part]) -> types.Content:
             if at is not None and parts.are_all(said, before[at].parts or ()):
@@ -68,20 +70,29 @@ class FittedContext(BasePlugin):
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
         """Learn from the provider's count."""
-        usage, fitted = llm_response.usage_metadata, self._sent.get(_session_of(callback_context))
-        if fitted and usage and usage.prompt_token_count:
-            fitted.report(usage.prompt_token_count)
+        usage = llm_response.usage_metadata
+        tokens = usage.prompt_token_count if usage else None
+        if not tokens and llm_response.partial:
+            return
+        if (fitted := self._taken(callback_context)) and tokens:
+            fitted.report(tokens)
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> None:
         """Make the next request smaller where the provider says that this one was too large."""
-        if fitted := self._sent.get(_session_of(callback_context)):
+        if fitted := self._taken(callback_context):
             fitted.report(error)
+
+    def _taken(self, context: CallbackContext) -> Fitted | None:
+        """Return what this call was sent, once."""
+        invocation, fitted = self._sent.pop(_session_of(context), (None, None))
+        return fitted if invocation == context.invocation_id else None
 
 
 def _session_of(context: CallbackContext) -> str:
-    return f"{context.session.id}/{context.agent_name}"
+    said = context.session  # its id is unique for a user of an app only
+    return "/".join((said.app_name, said.user_id, said.id, context.agent_name))
 
 
 Block = Callable[[Any], Item]
@@ -135,10 +146,8 @@ def _block(ids: dict[int, str], part: types.Part | types.FunctionResponsePart) -
     if answer := getattr(part, "function_response", None):
         said = answer.response or {}
         is_text = said.keys() == {"result"} and isinstance(said["result"], str)
-        words = said["result"] if is_text else _json(said)
-        shown = parts.content(
-            [{"type": "text", "text": words}, *(_block(ids, each) for each in answer.parts or ())]
-        )
+        told = {"type": "text", "text": said["result"] if is_text else _json(said)}
+        shown = parts.content([told, *(_block(ids, each) for each in answer.parts or ())])
         return {"role": "tool", "tool_call_id": ids[id(part)], "content": shown}
     made: Item = part.model_dump(mode="json", exclude_none=True)
     if isinstance(text := made.get("text"), str):

@@ -72,11 +72,17 @@ class CompactMiddleware(AgentMiddleware[Any, Any, Any]):
         if not name:
             reason = "nothing names the conversation: run with a thread_id, or give a session_id"
             raise InvalidArgument("session_id", reason)
+        given = convert_to_openai_messages(request.messages)
+        if len(given) != len(request.messages):
+            reason = "results of tools stand beside a person's words: give them as ToolMessages"
+            raise InvalidArgument("messages", reason)
         return {
             "session_id": str(name),
-            "messages": convert_to_openai_messages(request.messages),
+            "messages": given,
             "format": "chat_completions",
-            "tools": [convert_to_openai_tool(tool) for tool in request.tools],
+            "tools": [
+                t if isinstance(t, dict) else convert_to_openai_tool(t) for t in request.tools
+            ],
             "system_prompt": request.system_message.text if request.system_message else None,
             "answer_tokens": request.model_settings.get("max_tokens"),
         }
@@ -93,7 +99,7 @@ def _made(sent: dict[str, Any], stands: Sequence[AnyMessage]) -> Any:  # noqa: A
 
 
 def _reported(fitted: Fitted, response: Response) -> Response:
-    usage = getattr(response.result[-1], "usage_metadata", None)
-    if usage:
-        fitted.report(usage["input_tokens"])
+    for message in response.result:  # behind the answer may stand its structured output
+        if (usage := getattr(message, "usage_metadata", None)) and usage["input_tokens"]:
+            fitted.report(usage["input_tokens"])
     return response

@@ -8,6 +8,7 @@ leaves as it was comes back as the host's own objects.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -71,10 +72,12 @@ def shown_parts(
     item: Item, parts: Sequence[P], block: Callable[[P], Item], text: Callable[[str], P]
 ) -> list[P]:
     """Return a changed content as parts, as `reply_parts` does."""
-    known = {_key(block(part)): part for part in parts}
+    known = defaultdict[str, list[P]](list)
+    for part in parts:
+        known[_key(block(part))].append(part)
     said = item.get("content") or ()
     shown = [{"type": "text", "text": said}] if isinstance(said, str) else said
-    return [known.get(_key(b)) or text(str(b.get("text", ""))) for b in shown]
+    return [k.pop(0) if (k := known[_key(b)]) else text(str(b.get("text", ""))) for b in shown]
 
 
 def given_back(

@@ -17,13 +17,15 @@ try:
     from pydantic_ai import RunContext
     from pydantic_ai import messages as ai
     from pydantic_ai.capabilities import AbstractCapability
+
+    AbstractCapability.prepare_model_request  # noqa: B018 - since 2.64
     from pydantic_ai.exceptions import RetryModelRequest
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.tools import ToolDefinition
     from pydantic_core import to_jsonable_python
-except ImportError as missing:
+except (ImportError, AttributeError) as missing:
     raise ImportError(
-        "compact.integrations.pydantic_ai needs pydantic-ai 2.64: "
+        "compact.integrations.pydantic_ai needs pydantic-ai 2.64 or newer: "
         + wiring.how_to_install("pydantic-ai")
     ) from missing
 

@@ -100,11 +100,11 @@ class CompactManager:
         if not chosen and self.config.memory:
             chosen = ":memory:"  # plain memory keeps no index
         self._owns_store = not chosen or isinstance(chosen, str | Path)
-        self.store = wiring.session_store(chosen)
-        archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
-        self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self.scope = named("scope", options.get("scope", DEFAULT_SCOPE))
         """The scope of all sessions of this manager."""
+        self.store = wiring.session_store(chosen, self.scope)
+        archive = options.get("archive") or self.config.adapter("storage") or self.config.archive
+        self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self._memory: MemoryManager | None = None
         if self.config.memory:
             self._memory = wiring.MemoryManager(self.store, scope=self.scope, settings=self.config)
@@ -223,10 +223,14 @@ class CompactManager:
             return Fitted(messages)
         room = None if answer_tokens is None else checked_size("answer_tokens", answer_tokens)
         wanted = _Wanted(RequestExtras.of(system_prompt, tools), model, room)
-        ctx: ContextManager | None = None
+        opened: list[ContextManager] = []
+
+        async def served() -> Prompt:
+            opened.append(self.session(session_id, model=model, format=format))
+            return await _prompt_of(opened[0], given, wanted)
+
         try:
-            ctx = self.session(session_id, model=model, format=format)
-            prompt = await off_loop(_prompt_of(ctx, given, wanted))
+            prompt = await off_loop(served())
             return Fitted(messages, given, prompt, partial(self.session, session_id))
         except (StoreFailed, Superseded) as error:
             if self._is_closed or self._lock.is_inherited:
@@ -234,11 +238,11 @@ class CompactManager:
             serves = "the list itself, shortened without a summary"
             emit = wiring.emitter(self._bus.emit, session_id=session_id)
             emit(ErrorRaised.of(error, "sync", serves=serves))
-        if format is None and ctx is not None:
-            format = ctx._session.state.wire.name
+        if format is None and opened:
+            format = opened[0]._session.state.wire.name
         with self._opened(session_id, model, format, is_away=True) as away:
-            if ctx is not None:
-                away._session.view.counted.learn(ctx._session.view.counted.calibration)
+            if opened:
+                away._session.view.counted.learn(opened[0]._session.view.counted.calibration)
             return Fitted(messages, given, await off_loop(_prompt_of(away, given, wanted)))
 
     def _waits(self, session_id: str, model: str | None, format: str | None) -> bool:

@@ -87,14 +87,18 @@ class Fitted:
         """Report what the provider said of this prompt: the number of its tokens, or the error by
         which it refused it (an exception, its text or its JSON). Later counts are corrected. After
         an error that says that the prompt is too large, the session's next prompt is smaller.
-        Return whether it was one of these two.
+        Return whether it was one of these two,
+        and the session could learn it: not if the store fails.
 
         Raises:
             InvalidArgument: the number is below 0.
         """
         if self._prompt is None or self._session is None:
             return False
-        sender, taken = self._session()._session.sender, self._prompt.taken
+        try:
+            sender, taken = self._session()._session.sender, self._prompt.taken
+        except StoreFailed:
+            return False  # what was answered must not be lost by it
         tokens = said.prompt_tokens if isinstance(said, Usage) else said
         if type(tokens) is not int:
             return sender.owes(said, taken)
@@ -113,13 +117,14 @@ class Fitted:
         """
         if self._prompt is None or self._session is None:
             return False
-        ctx = self._session()
-        state = ctx._session.state
-        with suppress(StoreFailed, Superseded), state.lock:
-            state.history.catch_up()
-            if (state.branch_id, len(state.history)) == self._prompt.place:
-                ctx.sync([*self._given, *messages])
-                return True
+        with suppress(StoreFailed, Superseded):
+            ctx = self._session()
+            state = ctx._session.state
+            with state.lock:
+                state.history.catch_up()
+                if (state.branch_id, len(state.history)) == self._prompt.place:
+                    ctx.sync([*self._given, *messages])
+                    return True
         return False
 
 

@@ -22,7 +22,7 @@ from compact.messages.changes import (
 )
 from compact.messages.goals import Goal
 from compact.messages.messages import Message
-from compact.messages.protocols import SessionStore
+from compact.messages.protocols import FindsChains, SessionStore
 from compact.messages.sessions import Branch, CheckpointRef, Entry, Run, Shown, Snapshot
 from compact.testing import store_values as a
 
@@ -138,6 +138,22 @@ def _check_lineage(store: SessionStore, name: str, entries: list[Entry]) -> None
     _check_marks(store, name, entries)
     for position, entry in enumerate(entries):
         assert store.position_of(name, entry.message.id) == position, "ids across ancestors"
+
+
+def _check_beginnings(store: SessionStore) -> None:
+    """Check that sessions are found by what they begin with, if the store finds them at all."""
+    if not isinstance(store, FindsChains):
+        return
+    for name, scope, said in (("a", "s", 2), ("b", "s", 3), ("c", "other", 2)):
+        store.session(name, create=a.session(name, scope=scope))
+        store.append(name, [a.entry(f"message {i}") for i in range(said)])
+    two, three = store.chain("b", 2), store.chain("b", 3)
+    assert sorted(store.beginning(two, scope="s", most=9)) == [("a", True), ("b", False)], "both"
+    assert store.beginning(three, scope="s", most=9) == [("b", True)], "the one that says more"
+    assert len(store.beginning(two, scope="s", most=1)) == 1, "not more than asked for"
+    assert store.beginning(three, scope="other", most=9) == [], "no session of another scope"
+    store.delete_session("b")
+    assert store.beginning(three, scope="s", most=9) == [], "no session that is gone"
 
 
 def _check_ids(store: SessionStore) -> None:
@@ -474,6 +490,7 @@ _STORE_CHECKS: tuple[Callable[[SessionStore], None], ...] = (
     _check_sessions,
     _check_reading,
     _check_forks,
+    _check_beginnings,
     _check_ids,
     _check_fidelity,
     _check_commits,

@@ -75,6 +75,7 @@ class Connections:
         except PoolTimeout as error:
             raise StoreFailed(f"{self.name} gave no connection within {WAIT:.0f} s") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            pool.check()  # others may have broken with it
             raise Broken(f"the connection to {self.name} broke: {_line(error)}") from error
         except psycopg.Error as error:
             raise StoreFailed(f"{self.name} refused a statement: {_line(error)}") from error

@@ -56,6 +56,7 @@ CREATE TABLE {NAME}.messages (
     PRIMARY KEY (scope, branch, position)
 );
 CREATE INDEX messages_by_id ON {NAME}.messages (scope, branch, id, position);
+CREATE INDEX messages_by_chain ON {NAME}.messages (scope, hash);
 CREATE INDEX messages_marked ON {NAME}.messages (scope, branch, position) WHERE marks <> 0;
 CREATE TABLE {NAME}.words ( -- of messages that a search has looked at
     scope text COLLATE "C" NOT NULL,

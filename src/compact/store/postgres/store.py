@@ -139,18 +139,18 @@ class PostgresStore:
         scope, branch = session.scope, session.branch
         if self._scope not in (None, scope) or not codec.is_storable(scope):
             raise InvalidInput(f"a session of the scope {scope!r}, in a store of {self._scope!r}")
-        if self._scope is None and _has_branch(query, None, branch.id):
-            raise InvalidInput(f"there is a branch {branch.id!r} already")
         sql = """
             INSERT INTO compact.sessions (scope, id, branch, updated, body)
             VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1
         """
         names = scope, encoded(session.id), encoded(branch.id)
         row = (*names, codec.instant(session.updated_at), _body_of(session))
-        made = bool(query(sql, row))
-        if made and not _insert_branch(query, scope, branch, 0, _Tail(0, chain.START), 0):
+        if not query(sql, row):
+            return False
+        is_taken = self._scope is None and _has_branch(query, None, branch.id)
+        if is_taken or not _insert_branch(query, scope, branch, 0, _Tail(0, chain.START), 0):
             raise InvalidInput(f"there is a branch {branch.id!r} already")
-        return made
+        return True
 
     def put_session(self, whole: WholeSession) -> Session:
         """Store a new session with everything that belongs to it. Return it.
@@ -208,6 +208,9 @@ class PostgresStore:
         """Delete a session for good."""
         with self._in_session(session_id) as (query, scope):
             key = {"scope": scope, "session": encoded(session_id)}
+            # an append under way ends first, and is deleted too; a later one finds no branch
+            sql = "SELECT 1 FROM compact.branches WHERE scope = %(scope)s AND session = "
+            query(f"{sql} %(session)s FOR UPDATE", key)
             for table in ("words", "messages"):
                 query(
                     f"DELETE FROM compact.{table} USING compact.branches b WHERE b.scope = "
@@ -257,13 +260,15 @@ class PostgresStore:
         return tail
 
     def _has_appended(self, branch_id: str, tail: _Tail, values: dict[str, Any]) -> bool:
-        """Append if the branch still ends so. If the connection breaks, ask whether it was
-        stored.
+        """Append if the branch still ends so. If the connection breaks, try again, and ask whether
+        it was stored.
         """
         now = _Tail(tail.messages + values["added"], values["hash"])
         try:
             stored = bool(self._server.query(_APPEND, values, again=False))
         except Broken:
+            # Again, since the server may still be at the first one: then this waits for it.
+            self._server.query(_APPEND, values)
             stored = self.chain(branch_id, now.messages) == now.hash
         if stored:
             with self._lock:
@@ -345,6 +350,22 @@ class PostgresStore:
         if not rows:
             self.branch(branch_id)  # it must be there
         return bytes(rows[0][0]) if rows else chain.START
+
+    def beginning(self, chain: bytes, *, scope: str, most: int) -> list[tuple[str, bool]]:
+        """Return the sessions of a scope that have a branch with that chain hash, last changed
+        first, and whether the branch ends there.
+        """
+        if self._scope not in (None, scope):
+            return []
+        sql = """
+            SELECT b.session, b.messages = m.position + 1
+            FROM compact.messages m JOIN compact.branches b
+            ON b.scope = %(scope)s AND b.id = m.branch
+            WHERE m.scope = %(scope)s AND m.hash = %(hash)s
+            ORDER BY b.updated DESC, b.created DESC LIMIT %(most)s
+        """
+        rows = self._server.query(sql, {"scope": scope, "hash": chain, "most": most})
+        return [(decoded(name), ends) for name, ends in rows]
 
     # --- projections and moves --------------------------------------------------------------------
 
@@ -473,14 +494,19 @@ class PostgresStore:
             {_LINE} SELECT line.id, {_ENTRY} FROM {_IN_LINE}
             WHERE NOT EXISTS (SELECT 1 FROM compact.words w WHERE w.scope = %(scope)s
                 AND w.branch = line.id AND w.position = m.position)
+            ORDER BY line.id, m.position
         """
         insert = """
             INSERT INTO compact.words SELECT %s, %s, %s, %s::int[] ON CONFLICT DO NOTHING
         """
         key = self._key_of(branch_id)
-        for branch, *row in self._server.query(sql, key):
-            words = _words_of(_entry_of(row))
-            self._server.query(insert, (key["scope"], branch, row[0], words))
+        with self._server.transaction() as query:
+            # the session is not deleted meanwhile: its words would stay
+            there = "SELECT 1 FROM compact.branches WHERE scope = %(scope)s AND id = %(branch)s"
+            query(f"{there} FOR KEY SHARE", key)
+            for branch, *row in query(sql, key):
+                words = _words_of(_entry_of(row))
+                query(insert, (key["scope"], branch, row[0], words))
 
     # --- scopes -----------------------------------------------------------------------------------
 
