@@ -114,7 +114,7 @@ def test_what_is_not_there_yet_is_not_there():
     """What the page calls missing is missing: the day it is built, the page must say so."""
     import importlib.util
 
-    for module in ("store.postgres", "integrations.langchain", "proxy"):
+    for module in ("integrations.strands", "integrations.hermes", "memory.postgres"):
         name = f"compact.{module}"
         assert importlib.util.find_spec(name) is None, f"{name} exists: update the README"
 
