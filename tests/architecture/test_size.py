@@ -53,23 +53,25 @@ ALLOWED: dict[str, str] = {
     "commands look (107), hook and install (108), mcp and replay (109), serve (110)",
     "engine": "+329 lines: a chronology looks only at the rows that it may tell (decision 094)",
     "exchange": "+77 lines: zips, and exports that grew (decision 104)",
-    "integrations": "+1,104 lines: LangChain, pydantic-ai, Google ADK (106); hooks of coding agents (108) ",
+    "integrations": "+1,104 lines: LangChain, pydantic-ai, Google ADK (106); hooks of coding "
+    "agents (108)",
     "look": "+1,383 lines: what agents forgot (107)",
-    "memory": "+804 lines: originals out of reach (093); later words, evidence (101); ageing by itself "
-    "(102); times of questions (103); notes and facts (104)",
-    "messages": "+152 lines: times as they are written (100); projections; an event of ageing; finding "
-    "chains (106)",
+    "memory": "+804 lines: originals out of reach (093); later words, evidence (101); ageing by "
+    "itself (102); times of questions (103); notes and facts (104)",
+    "messages": "+152 lines: times as they are written (100); projections; an event of ageing; "
+    "finding chains (106)",
     "models": "+135 lines: answers and windows of servers, read without their packages (110)",
     "serve": "+1,118 lines: a proxy (110)",
-    "session": "+738 lines: handles, and the names of 0.1 (decision 099); fit, recognize (106); a hand- "
-    "over as a text (108)",
-    "store": "+775 lines: 480 moved here from exchange; originals that are read (093); parts that are "
-    "packed (102); scopes that are forgotten (104); +1,145: PostgreSQL (105), chains that are "
-    "found (106)",
+    "session": "+738 lines: handles, and the names of 0.1 (decision 099); fit, recognize (106); "
+    "a hand-over as a text (108)",
+    "store": "+775 lines: 480 moved here from exchange; originals that are read (093); parts "
+    "that are packed (102); scopes that are forgotten (104); +1,145: PostgreSQL (105), chains "
+    "that are found (106)",
     "testing": "+487 lines: a suite for adapters (106)",
-    "text": "+510 lines: other forms of words (098), names that may come next (094), times (103); "
-    "excerpts by headings (109)",
-    "transcripts": "+711 lines: zips, chats without ids or times (103, 104); compactions (107); tails (108) ",
+    "text": "+510 lines: other forms of words (098), names that may come next (094), times "
+    "(103); excerpts by headings (109)",
+    "transcripts": "+711 lines: zips, chats without ids or times (103, 104); compactions (107); "
+    "tails (108)",
     "a turn that compresses": "+1 module: messages/times.py (decision 100)",
 }
 """Room → what a change added to its numbers, and why."""
