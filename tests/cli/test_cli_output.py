@@ -306,7 +306,7 @@ def test_the_names_of_commands_are_completed_without_their_modules():
     )
     env = {**os.environ, "PYTHONPATH": str(Path(output.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=env)
-    assert done.stdout.decode().strip() == "['search', 'sessions'] []"
+    assert done.stdout.decode().strip() == "['serve', 'search', 'sessions'] []"
 
 
 @pytest.mark.timing
