@@ -7,8 +7,8 @@ key of Gemini's instead.
 import asyncio
 
 from google.adk.agents import LlmAgent
-from google.adk.integrations.openai import OpenAILlm
 from google.adk.apps import App
+from google.adk.integrations.openai import OpenAILlm
 from google.adk.runners import InMemoryRunner
 
 from compact import CompactConfig, CompactManager

@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, str] = {
     "memory restore-backup": "Restore a backup into a new file.",
     "mcp": "Serve sessions, or a transcript, to an agent as MCP tools.",
     "migrate": "Import all conversations from files and folders.",
-    "install": "Add hooks to Claude Code or Codex: give back what it forgot.",
+    "install": "Add hooks to Claude Code or Codex that give things back.",
     "uninstall": "Take the hooks out again.",
     "hook": "Answer Claude Code or Codex; they call it (see install).",
     "doctor": "Check what is installed, and whether it works.",
