@@ -192,7 +192,7 @@ class CompactManager:
         reserve. Report to the result what the provider says of this prompt.
 
         Raises:
-            As in `preflight`.
+            InvalidMessage, CannotFit, UnknownModel, BlockingCallInLoop: as in `preflight`.
         """
         waits = bool(messages) and self._waits(session_id, model, format)
         work = self.afit(
