@@ -12,7 +12,7 @@ from google.adk.integrations.openai import OpenAILlm
 from google.adk.runners import InMemoryRunner
 
 from compact import CompactConfig, CompactManager
-from compact.integrations.google_adk import FittedContext
+from compact.integrations.google_adk import CompactPlugin
 
 manager = CompactManager(CompactConfig(store="agents.db"))
 agent = LlmAgent(
@@ -20,7 +20,7 @@ agent = LlmAgent(
     model=OpenAILlm(model="gpt-4o-mini"),
     instruction="You keep the harbour's lamps.",
 )
-app = App(name="harbour", root_agent=agent, plugins=[FittedContext(manager)])
+app = App(name="harbour", root_agent=agent, plugins=[CompactPlugin(manager)])
 runner = InMemoryRunner(app=app)
 events = asyncio.run(runner.run_debug("Which lamp is next?", quiet=True))
 print(events[-1].content.parts[0].text)

@@ -137,9 +137,9 @@ class GoogleAdk(Host):
                 token_threshold=WINDOW // 2, event_retention_size=8
             )
         elif kept is not None:
-            from compact.integrations.google_adk import FittedContext
+            from compact.integrations.google_adk import CompactPlugin
 
-            options["plugins"] = [FittedContext(kept)]
+            options["plugins"] = [CompactPlugin(kept)]
         self.runner = InMemoryRunner(app=App(name="harbour", root_agent=agent, **options))
         made = self.runner.session_service.create_session(
             app_name="harbour", user_id="u", session_id=name

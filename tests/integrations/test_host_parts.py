@@ -160,7 +160,7 @@ def adk_fitted(contents: list[Any], window: int) -> list[Any]:
     session = SimpleNamespace(app_name="harbour", user_id="u", id="s")
     context: Any = SimpleNamespace(session=session, agent_name="keeper", invocation_id="i")
     with CompactManager(CompactConfig(max_context_tokens=window, tokenizer="o200k")) as manager:
-        plugin = adk.FittedContext(manager)
+        plugin = adk.CompactPlugin(manager)
         request = LlmRequest(contents=list(contents))
         request.contents = contents
         asyncio.run(plugin.before_model_callback(callback_context=context, llm_request=request))
@@ -253,7 +253,7 @@ def test_two_users_of_adk_have_sessions_of_one_name() -> None:
     used = types.GenerateContentResponseUsageMetadata(prompt_token_count=9)
     answer = LlmResponse(usage_metadata=used)
     with CompactManager(CompactConfig(max_context_tokens=3_000)) as manager:
-        plugin = adk.FittedContext(manager)
+        plugin = adk.CompactPlugin(manager)
         for user in ("u", "v"):
             session = SimpleNamespace(app_name="harbour", user_id=user, id="1")
             context: Any = SimpleNamespace(session=session, agent_name="k", invocation_id="i")

@@ -81,7 +81,7 @@ def test_an_address_names_the_store(address: str) -> None:
 
 
 def test_scopes_do_not_see_each_other(address: str) -> None:
-    """Ids are those of a scope, so tenants cannot meet (S-9)."""
+    """Ids are those of a scope, so tenants cannot meet."""
     one, two = PostgresStore(address, scope="one"), PostgresStore(address, scope="two")
     everyone = PostgresStore(address)
     with closing(one), closing(two), closing(everyone):

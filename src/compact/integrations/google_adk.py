@@ -27,7 +27,7 @@ except ImportError as missing:
     ) from missing
 
 
-class FittedContext(BasePlugin):
+class CompactPlugin(BasePlugin):
     """Makes each request of a runner's agents fit. The session's events stay as they are."""
 
     def __init__(self, manager: CompactManager) -> None:
