@@ -3,6 +3,7 @@
 At night (`make nightly`, see tests/sizes.py) they are others, and more of them.
 """
 
+import gc
 import os
 from collections import Counter
 from tempfile import TemporaryDirectory
@@ -51,3 +52,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if cases[name] % sampled.args[0]:
                 item.add_marker("slow")
             cases[name] += 1
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Freeze what collecting made: a million objects, and each full garbage collection of a worker
+    looked at them for more than a second.
+    """
+    gc.collect()
+    gc.freeze()
