@@ -48,6 +48,7 @@ from tests.integrations.scripts import (
     said,
     talk,
 )
+from tests.sizes import at_night
 
 CALLS = 300
 DONE = [assistant_message("All lamps are lit.")]
@@ -69,7 +70,7 @@ def run(agent: Agent[Any], given: Any, **options: Any) -> Any:
     return asyncio.run(Runner.run(agent, given, max_turns=2 * CALLS, **options))
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(CALLS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(CALLS, marks=at_night)])
 def test_a_loop_of_calls_fits(count: int) -> None:
     """K-9: zero over-limit calls, zero invalid ones; what is protected is always there. The items
     of the run stay whole in its session, stored once."""

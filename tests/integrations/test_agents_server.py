@@ -23,6 +23,7 @@ from compact.integrations.openai_agents import CompactSession, mark_protected, r
 from compact.messages.events import Event
 from compact.models.providers.tokenizers import HuggingFaceEstimator
 from tests.models import tiny_llama
+from tests.sizes import at_night
 from tests.strategies import prose
 
 WINDOW, ANSWER = 2048, 48
@@ -98,8 +99,8 @@ def words(turn: int) -> Any:
     [
         ("responses", True, 10),
         pytest.param("chat", False, 10, marks=pytest.mark.slow),
-        pytest.param("chat", False, 100, marks=pytest.mark.slow),
-        pytest.param("responses", True, 100, marks=pytest.mark.slow),
+        pytest.param("chat", False, 100, marks=at_night),
+        pytest.param("responses", True, 100, marks=at_night),
     ],
 )
 def test_no_turn_fails_for_its_context(

@@ -16,6 +16,7 @@ import pytest
 
 from compact.messages.overflow import refusal_of
 from tests.scripted import ScriptedServer
+from tests.sizes import at_night
 from tests.strategies import prose
 
 WINDOW, ANSWER = 2_048, 32
@@ -173,7 +174,7 @@ def talked(kind: Callable[[str], Client], url: str, turns: int) -> int:
     return refused
 
 
-SIZES = [pytest.param(12, id="12"), pytest.param(100, id="100", marks=pytest.mark.slow)]
+SIZES = [pytest.param(12, id="12"), pytest.param(100, id="100", marks=at_night)]
 
 
 @pytest.mark.parametrize("turns", SIZES)
