@@ -18,13 +18,11 @@ from compact.engine.inputs import Budget, LadderRung, Standing, Wanted, adopted,
 from compact.engine.plan import Plan, as_it_is, weighed, why_no_more
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.messages.budget import WindowUse
-from compact.messages.characters import all_carried
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.context import ActiveContext
 from compact.messages.events import Committed, ErrorRaised, WindowCapped
 from compact.messages.goals import open_tasks
 from compact.messages.levels import Caps
-from compact.messages.messages import META
 from compact.messages.protocols import Version
 from compact.messages.sessions import Destination, Move, MoveKind, Projection
 from compact.messages.tokens import TokenCounter
@@ -179,15 +177,8 @@ class View:
             self._trigger = self.window.trigger
 
     def rendered(self) -> list[dict[str, Any]]:
-        """Return the messages to send, as the provider's dictionaries. compact's own fields are
-        left out, because some servers refuse unknown fields.
-        """
-        return all_carried(
-            [
-                {k: v for k, v in wire.items() if k not in META} if "metadata" in wire else wire
-                for wire in self._fold.rendered()
-            ]
-        )
+        """Return the messages to send, as the provider's dictionaries."""
+        return self._fold.rendered()
 
     def places(self, *, as_values: bool) -> list[tuple[int, ...]]:
         """Return the positions of the messages that stand in each message to send: in those of
