@@ -447,7 +447,8 @@ class View:
             CompactError: no new context could be made or stored.
         """
         self._decided(tokens, reason, triggered=True, guidance=guidance)
-        draft = await self.propose(limit, tokens, guidance=guidance)
+        draft = self._dropped(limit, tokens) if reason == ABOVE else None
+        draft = draft or await self.propose(limit, tokens, guidance=guidance)
         plan = draft.proposal.plan
         if plan.tokens_after >= tokens and reason == ASKED:
             drafts.end_draft(self._state, self.size)
@@ -505,6 +506,28 @@ class View:
             drafts.end_draft(state, self.size)
             raise
         return Draft(proposal, ground, overhead_tokens)
+
+    def _dropped(self, limit: int, tokens: int) -> Draft | None:
+        """Draft a context without the oldest groups, if nothing is summarized. None if that is not
+        enough, or was never done.
+        """
+        state, projection = self._state, self.projection
+        if state.policy.strategy != "off" or projection is None:
+            return None
+        from compact.engine.dropping import without_oldest
+
+        with failing_at(DRAFT), state.lock:
+            if self._fold.seen < len(state.history) or self._fold.recalled_tokens:
+                return None
+            preamble = self.counted.preamble(self.size, state.goals)
+            proposal = without_oldest(
+                self.counted.history,
+                state.policy_for(self.size),
+                Budget(limit, preamble.parts, hard=self.window.usable, words=self.window.words),
+                standing_of(projection, Caps(self.window.usable), tokens=tokens),
+                self._fold.placed(),
+            )
+            return proposal and Draft(proposal, self.ground(), preamble.tokens)
 
     def ground(self) -> DraftBase:
         """Return the state that a draft begun now would be based on."""
