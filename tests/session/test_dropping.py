@@ -15,7 +15,7 @@ from compact import ContextManager
 from compact.engine import pipeline
 from compact.messages.messages import Message
 
-WORDS = "the cache is warm and the gate stays shut until somebody opens it again".split()
+WORDS = ("the cache", "is warm", "and the gate", "stays shut", "until", "somebody", "opens it")
 
 
 def _turns(rng: random.Random, count: int) -> Iterator[dict[str, Any]]:
@@ -67,10 +67,10 @@ def test_what_is_held_stays_and_the_totals_are_exact(seed: int, tmp_path: Path) 
     again = ContextManager(
         session_id=ctx.id, window=4_096, store=tmp_path / "s.db", summarizer=None
     )
-    assert again.get_context_for_model() == before
-    again.time.undo()
-    assert again.compressions == compressions - 1
-    again.close()
+    assert ctx.get_context_for_model() == before
+    ctx.time.undo()
+    assert ctx.compressions == compressions - 1
+    ctx.close()
 
 
 def test_only_the_first_compression_and_what_is_not_plain_run_the_pipeline(
@@ -78,7 +78,7 @@ def test_only_the_first_compression_and_what_is_not_plain_run_the_pipeline(
 ) -> None:
     runs, whole = [], pipeline.compress
 
-    async def counted(*args: Any, **fields: Any) -> pipeline.Proposal:  # noqa: ANN401
+    async def counted(*args: Any, **fields: Any) -> pipeline.Proposal:
         runs.append(1)
         return await whole(*args, **fields)
 
