@@ -64,9 +64,7 @@ def test_what_is_held_stays_and_the_totals_are_exact(seed: int, tmp_path: Path) 
     assert "did not fit and became a receipt" in ctx.last_plan.explain()
     before, compressions = ctx.get_context_for_model(), ctx.compressions
     ctx.close()
-    again = ContextManager(
-        session_id=ctx.id, window=4_096, store=tmp_path / "s.db", summarizer=None
-    )
+    ctx = ContextManager(session_id=ctx.id, window=4_096, store=tmp_path / "s.db", summarizer=None)
     assert ctx.get_context_for_model() == before
     ctx.time.undo()
     assert ctx.compressions == compressions - 1
