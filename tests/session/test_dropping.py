@@ -51,7 +51,7 @@ def test_what_is_held_stays_and_the_totals_are_exact(seed: int, tmp_path: Path) 
             assert message["content"] in texts[-1]
         view = ctx._session.view
         if number % 7 == 0:
-            counted = sum(map(view.counted.counter.message, view.context().messages))
+            counted = sum(map(view.counter.message, view.context().messages))
             assert view.tokens == counted + view.overhead_tokens
         assert view.tokens <= view.window.usable
     (receipt,) = ctx.checkpoints

@@ -175,7 +175,7 @@ def test_a_longer_system_prompt_is_counted_wherever_it_is_shown() -> None:
         prompt = ctx.get_context_for_model()
         assert prompt[0] == timed(1, words)
         counted = view.context().tokens
-        beside = view.counted.preamble(view.size).tokens
+        beside = view.preamble().tokens
         exact = beside + sum(map(ctx._session.state.counter.message, view.context().messages))
         assert exact <= counted <= exact + 32
         assert counted <= ctx.window.usable

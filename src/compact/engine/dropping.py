@@ -225,7 +225,8 @@ def _clipped(ladder: Ladder, last: Group, rows: Rows, tokens: int, limit: int) -
     that is not possible.
     """
     piece = ladder.clipped(last, tokens - limit)
-    places = [i for i, (position, _) in enumerate(rows) if position in last]
+    group = frozenset(last)
+    places = [i for i, (position, _) in enumerate(rows) if position in group]
     if piece is None or len(places) != len(piece.messages):
         return rows, tokens
     short = dict(zip(places, piece.messages, strict=True))

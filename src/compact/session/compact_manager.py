@@ -242,7 +242,7 @@ class CompactManager:
             format = opened[0]._session.state.wire.name
         with self._opened(session_id, model, format, is_away=True) as away:
             if opened:
-                away._session.view.counted.learn(opened[0]._session.view.counted.calibration)
+                away._session.view.learn(opened[0]._session.view.calibration)
             return Fitted(messages, given, await off_loop(_prompt_of(away, given, wanted)))
 
     def _waits(self, session_id: str, model: str | None, format: str | None) -> bool:

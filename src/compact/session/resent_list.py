@@ -197,7 +197,7 @@ def _as_shown(
     """How far these digests are the messages of a prompt. A note of compact may be missing. None if
     they differ inside what checkpoints stand for: that is known as a whole or not at all.
     """
-    history = view.counted.history
+    history = view.history
     fold = Fold(history, overhead_tokens=0, strict_turns=state.setting.strict_turns)
     if projection is not None:
         fold.take(projection, counted=True)

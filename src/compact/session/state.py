@@ -1,6 +1,5 @@
 """The state of an open session: its store, its history, its log of goals, modes and pins, and what
-its prompts begin with. `counted_session` has what depends on a tokenizer, `views` what depends on a
-window.
+its prompts begin with. `views` has what depends on a tokenizer and a window.
 """
 
 from __future__ import annotations
