@@ -101,6 +101,7 @@ class Fold:
         """Ids of the calls in the prompt."""
         self._has_twins = False
         """Whether two calls share an id, so that they are numbered when sent."""
+        self._has_reasoning = False
         self.recalled: Mapping[int, Message] = {}
         """Position of a message → the message that recall puts before it."""
         self.recalled_tokens = 0
@@ -145,7 +146,7 @@ class Fold:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
         self._tokens += sum(map(self._words_before, range(len(messages))))
-        self._ids, self._has_twins = set(), False
+        self._ids, self._has_twins, self._has_reasoning = set(), False, False
         for message in messages:
             self._take_ids(message)
         self._render_all()
@@ -160,6 +161,7 @@ class Fold:
         )
 
     def _take_ids(self, message: Message) -> None:
+        self._has_reasoning = self._has_reasoning or message.has_reasoning
         for call in message.tool_calls:
             self._has_twins = self._has_twins or call.id in self._ids
             self._ids.add(call.id)
@@ -211,7 +213,8 @@ class Fold:
         """Append the messages of the history up to `stop`."""
         for position in range(self.seen, stop):
             self._append(position)
-        if any(map(self._history.is_person, range(self.seen, stop))):
+        new = range(self.seen, stop)
+        if self._has_reasoning and any(map(self._history.is_person, new)):
             self._tokens -= self._without_stale(self._messages)
         self.seen = max(self.seen, stop)
 

@@ -40,7 +40,6 @@ from compact.session.system_prompt import (
     STANDING,
     SystemSaid,
     leading_system,
-    show_system,
     system_said,
     without_ours,
 )
@@ -312,7 +311,7 @@ def take(
     if new:
         state.history.append(lambda _: new, expected=found.known)
     if system:
-        show_system(state, system, found.own_system)
+        state.show_system(system, found.own_system)
     return new
 
 

@@ -305,6 +305,7 @@ class View:
         fold.recalled = self.recalled.shown(projection)
         if projection is not None:
             is_counted = self.state.counted_by(projection) == self.tokenizer
+            is_counted = is_counted and not self.history.shows_other_system
             fold.take(projection, counted=is_counted and not settled)
         self._fold, self.projection = fold, projection
 
