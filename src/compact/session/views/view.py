@@ -446,8 +446,9 @@ class View:
         if self.recalled.take(self.projection, self._fold, lambda: self._trigger - self.tokens_now):
             self._show_again()
         self.follow()
-        if self._is_due:
-            self._leave_out_recalled()
+        if not self._is_due:
+            return True
+        self._leave_out_recalled()
         return not self._is_due
 
     @property
