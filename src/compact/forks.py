@@ -12,7 +12,6 @@ from threading import RLock
 
 from compact.errors import StoreFailed
 
-
 _here = os.getpid()
 """This process. A forked child sets it anew: asking the system at each lock takes longer."""
 

@@ -38,7 +38,7 @@ from compact.session.fitted import Fitted, Prompt, origins
 from compact.session.opening import found_window
 from compact.session.prompt_overhead import checked_size
 from compact.session.prompt_sender import Taken
-from compact.session.resent_list import checked
+from compact.session.resent_list import checked, continued
 from compact.session.running import off_loop
 from compact.session.system_prompt import MOST_TRIES
 
@@ -341,8 +341,6 @@ class CompactManager:
         Raises:
             InvalidMessage: an item is no message.
         """
-        from compact.session.recognizing import continued
-
         return continued(self.store, self.scope, checked(messages))
 
     def check(self, model: str | None = None) -> None:
