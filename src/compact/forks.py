@@ -12,6 +12,18 @@ from threading import RLock
 
 from compact.errors import StoreFailed
 
+_here = os.getpid()
+"""This process. A forked child sets it anew: asking the system at each lock takes longer."""
+
+
+def _begin_child() -> None:
+    global _here
+    _here = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_begin_child)
+
 
 def refuse_child(process: int) -> None:
     """Check that this is the process with the given id.
@@ -19,7 +31,7 @@ def refuse_child(process: int) -> None:
     Raises:
         StoreFailed: this is a child process, forked from the one with that id.
     """
-    if os.getpid() != process:
+    if _here != process:
         raise StoreFailed(
             "this was opened before the process forked. Open the session or the store in each "
             "process, after the fork"
@@ -34,15 +46,16 @@ class Lock:
     """
 
     def __init__(self) -> None:
-        self._lock, self._process = RLock(), os.getpid()
+        self._lock, self._process = RLock(), _here
 
     @property
     def is_inherited(self) -> bool:
         """Whether this process was forked after the lock was made. Closing does nothing in it."""
-        return os.getpid() != self._process
+        return _here != self._process
 
     def __enter__(self) -> None:
-        refuse_child(self._process)
+        if _here != self._process:
+            refuse_child(self._process)
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:

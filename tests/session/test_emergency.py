@@ -46,7 +46,7 @@ def test_a_refusal_teaches_the_ratio_and_the_smaller_prompt_is_sent() -> None:
     assert 2 * ctx.active_context().tokens > 8_192
     assert ctx.send(model).text == "ok"
     assert len(model.contexts) == 2
-    assert ctx._session.view.counted.calibration.ratio == pytest.approx(2.0, abs=0.01)
+    assert ctx._session.view.calibration.ratio == pytest.approx(2.0, abs=0.01)
     assert of(seen, RatioLearned)[0].ratio == pytest.approx(2.0, abs=0.01)
     for _ in range(10):
         talk(ctx, 4)
@@ -95,7 +95,7 @@ def test_what_providers_say_of_an_overflow_is_understood(provider: str) -> None:
     before = len(ctx.get_context_for_model())
     counted = ctx.active_context().tokens
     plan = ctx.report_overflow(error if isinstance(error, dict) else RuntimeError(error))
-    ratio = ctx._session.view.counted.calibration.ratio
+    ratio = ctx._session.view.calibration.ratio
     if tokens is None:
         assert ratio == pytest.approx(1.25, rel=0.01)
     else:
@@ -114,21 +114,21 @@ def test_reported_usage_corrects_later_counts_and_outlives_the_process(tmp_path:
         ctx.record_usage(Usage(prompt_tokens=int(1.5 * counted)))
         assert ctx.window.usable == pytest.approx(usable / 1.5, abs=4)
         ctx.record_usage(counted)
-        slowly = ctx._session.view.counted.calibration.ratio
+        slowly = ctx._session.view.calibration.ratio
         assert 1.4 < slowly < 1.5
     with ContextManager(window=8_192, store=tmp_path / "a.db", session_id="s") as again:
-        assert again._session.view.counted.calibration.ratio == slowly
+        assert again._session.view.calibration.ratio == slowly
         for _ in range(100):
             again.active_context()
             again.record_usage(counted // 2)
-        assert again._session.view.counted.calibration.ratio == 1.0
+        assert again._session.view.calibration.ratio == 1.0
 
 
 def test_usage_of_what_was_never_taken_teaches_nothing() -> None:
     """A report without a prompt is no evidence (FR-3)."""
     ctx = ContextManager()
     ctx.record_usage(5_000)
-    assert ctx._session.view.counted.calibration.ratio == 1.0
+    assert ctx._session.view.calibration.ratio == 1.0
 
 
 # --- the ladder -----------------------------------------------------------------------------------

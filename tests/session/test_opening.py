@@ -283,7 +283,7 @@ def test_another_tokenizer_has_counts_of_its_own_and_the_same_messages() -> None
     ctx = ContextManager(window=8_192, tokenizer=Few())
     ctx.add_messages(said(2))
     ctx.get_context_for_model("gpt-4")
-    own, other = (ctx._session.view.counted, ctx._session.view_for("gpt-4").counted)
+    own, other = (ctx._session.view, ctx._session.view_for("gpt-4"))
     assert other.state is own.state
     assert other.history[0] is own.history[0]
     assert other.history.tokens(0) > own.history.tokens(0)
@@ -340,6 +340,6 @@ def test_a_model_of_the_same_tokenizer_is_counted_by_the_session() -> None:
     ctx.add_messages(said(1))
     ctx.get_context_for_model("gpt-4.1")
     views = (ctx._session.view_for(model) for model in ("gpt-4o", "gpt-4.1"))
-    assert all(view.counted is ctx._session.view.counted for view in views)
+    assert all(view.counter is ctx._session.view.counter for view in views)
     with pytest.raises(UnknownModel):
         ctx.get_context_for_model("bogus")

@@ -165,7 +165,7 @@ def test_a_tokenizer_that_is_asked_for_after_a_restore_goes_by_the_policy_in_for
     other.set_mode("planning")
     other.get_context_for_model("anthropic:claude-sonnet-4-5")
     view = other._session.view_for("anthropic:claude-sonnet-4-5")
-    assert (view.counted.tokenizer, view.window.trigger_ratio) == ("claude", 0.5)
+    assert (view.tokenizer, view.window.trigger_ratio) == ("claude", 0.5)
     assert (other.policy.trigger_ratio, other.policy.mode) == (0.5, "planning")
 
 

@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.gate.rules import Judged
+from compact.engine.history import History
 from compact.engine.identify import Selection, counted
 from compact.engine.inputs import left_by
 from compact.engine.prepare import Task, composer_of
@@ -29,17 +30,15 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     """Build the checkpoint for a task from its judged summary."""
     history, standing = selection.history, selection.standing
     summary = judged.summary
-    said = _text_of(selection, task, summary)
-    text = redact(said, history.secrets).text  # the checkpoint may outlive its messages
+    text = _text_of(selection, task, summary)
+    if judged is not RECEIPT:  # the checkpoint may outlive its messages
+        text = redact(text, history.secrets).text
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
     number = max((c.number for c in task.sources), default=standing.number + 1)
-    source = [history[i].id for i in (span.first, span.last)]
-    if standing.is_session:  # other settings make another checkpoint of the same words
-        source.append(f"{history.link(span.last + 1)} {number} {kept} {released}")
     made = Checkpoint(
-        id=checkpoint_id(span, source, text),
+        id="",
         span=span,
         summary=text,
         level=task.level if standing.is_session else "detailed",
@@ -53,10 +52,19 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
         verdicts=judged.verdicts + (IN_RECORD,) * _is_in_record(selection, task, summary),
         until=history[span.last].timestamp,
     )
+    return sized(made, history, is_session=standing.is_session)
+
+
+def sized(made: Checkpoint, history: History, *, is_session: bool = True) -> Checkpoint:
+    """Return the checkpoint with its id and its tokens."""
+    span = made.span
+    source = [history[i].id for i in (span.first, span.last)]
+    if is_session:  # other settings make another checkpoint of the same words
+        source.append(f"{history.link(span.last + 1)} {made.number} {made.kept} {made.released}")
+    made = made.model_copy(update={"id": checkpoint_id(span, source, made.summary)})
     message = made.message(history.own)
     history.counter.composed(message.text)
-    size = history.counter.message(message)
-    return made.model_copy(update={"token_count": size})
+    return made.model_copy(update={"token_count": history.counter.message(message)})
 
 
 def _is_in_record(selection: Selection, task: Task, summary: Summary) -> bool:

@@ -587,6 +587,13 @@ class Ladder:
                 self._clip_again(layout, piece, most - layout.tokens)
         return most - layout.tokens
 
+    def clipped(self, group: Group, excess: int) -> Piece | None:
+        """Return a group with `excess` tokens less, head and tail of its longest texts; None if
+        that is not possible.
+        """
+        piece = self._piece(self._forms.of(group), Layout(sys.maxsize))
+        return piece if self._clip(piece, piece.tokens - excess) else None
+
     def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
         """Show more of a shortened piece: clip the original to the piece's tokens plus the room."""
         other = replace(piece, shape=piece.whole, form="verbatim")

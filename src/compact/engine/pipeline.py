@@ -143,7 +143,7 @@ async def compress(
         replaced=len(stand_ins),
         failed=sum(1 for x in stand_ins if not (x.instead_of and x.instead_of.is_too_long)),
         is_down=any(map(is_down, texts)),
-        news=tuple(_news(selection, plan)),
+        news=tuple(news_of(selection.standing.live, plan)),
         drafted=Drafted(selection, drafts),
     )
 
@@ -174,7 +174,9 @@ def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
     context, pieces = exchanged(before, proposal.pieces, others, own)
     validate(context, selection)
     plan = report(selection, context)
-    return replace(proposal, plan=plan, pieces=pieces, news=tuple(_news(selection, plan)))
+    return replace(
+        proposal, plan=plan, pieces=pieces, news=tuple(news_of(selection.standing.live, plan))
+    )
 
 
 def rooms_of(proposal: Proposal) -> dict[str, int]:
@@ -245,8 +247,9 @@ def _estimate(history: History, budget: Budget, total: int, *, complete: bool) -
     )
 
 
-def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
-    before = {c.id for c in selection.standing.live}
+def news_of(live: Sequence[Checkpoint], plan: Plan) -> Iterator[Event]:
+    """Yield the events of a compression that takes over these checkpoints."""
+    before = {c.id for c in live}
     for checkpoint in (c for c in plan.context.checkpoints if c.id not in before):
         yield SummaryCreated(
             checkpoint_id=checkpoint.id,

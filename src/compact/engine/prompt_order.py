@@ -21,10 +21,11 @@ from compact.messages.alternation import (
     seams_of,
     sent_placed,
 )
+from compact.messages.characters import all_carried
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.context import ActiveContext
 from compact.messages.copies import Originals, copied
-from compact.messages.messages import SYSTEM_ROLES, Message, ToolCall
+from compact.messages.messages import META, SYSTEM_ROLES, Message, ToolCall
 from compact.messages.sessions import CheckpointRef, Projection, Run, Shown
 
 NEAR = 4
@@ -100,6 +101,7 @@ class Fold:
         """Ids of the calls in the prompt."""
         self._has_twins = False
         """Whether two calls share an id, so that they are numbered when sent."""
+        self._has_reasoning = False
         self.recalled: Mapping[int, Message] = {}
         """Position of a message → the message that recall puts before it."""
         self.recalled_tokens = 0
@@ -144,7 +146,7 @@ class Fold:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
         self._tokens += sum(map(self._words_before, range(len(messages))))
-        self._ids, self._has_twins = set(), False
+        self._ids, self._has_twins, self._has_reasoning = set(), False, False
         for message in messages:
             self._take_ids(message)
         self._render_all()
@@ -159,6 +161,7 @@ class Fold:
         )
 
     def _take_ids(self, message: Message) -> None:
+        self._has_reasoning = self._has_reasoning or message.has_reasoning
         for call in message.tool_calls:
             self._has_twins = self._has_twins or call.id in self._ids
             self._ids.add(call.id)
@@ -166,7 +169,14 @@ class Fold:
     def _render_all(self) -> None:
         placed = [*zip(self._places, self._messages, strict=True)]
         said = [message for _, message in self.sent(placed)]
-        self._rendered = Originals(self._history.wire.render(said))
+        self._rendered = Originals(self._wires(said))
+
+    def _wires(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Return the dictionaries that carry these messages. compact's own fields are left out,
+        because some servers refuse unknown fields.
+        """
+        wires = self._history.wire.render(messages)
+        return all_carried([_without_meta(w) if "metadata" in w else w for w in wires])
 
     def sent(self, placed: Placed) -> Sent:
         """Return the messages as they go out."""
@@ -203,7 +213,8 @@ class Fold:
         """Append the messages of the history up to `stop`."""
         for position in range(self.seen, stop):
             self._append(position)
-        if any(map(self._history.is_person, range(self.seen, stop))):
+        new = range(self.seen, stop)
+        if self._has_reasoning and any(map(self._history.is_person, new)):
             self._tokens -= self._without_stale(self._messages)
         self.seen = max(self.seen, stop)
 
@@ -273,10 +284,9 @@ class Fold:
 
     def _push(self, message: Message, tokens: int, position: int | None) -> None:
         at, place = len(self._messages), len(self._rendered)
-        render = self._history.wire.render
         if self._open:
             at = shorten.place_in_reply(message, self._messages)
-            place -= sum(len(render((each,))) for each in self._messages[at:])
+            place -= sum(len(self._wires((each,))) for each in self._messages[at:])
         self._messages.insert(at, message)
         self._places.insert(at, position)
         self._tokens += tokens + self._words_before(at)
@@ -284,7 +294,7 @@ class Fold:
         if self._has_twins or not self._goes_behind(at, position):
             self._render_all()
         else:
-            self._rendered.insert(place, render((message,)))
+            self._rendered.insert(place, self._wires((message,)))
 
     def _goes_on(self, message: Message) -> bool:
         """Whether the message continues the reply that made the open calls."""
@@ -333,16 +343,15 @@ class Fold:
 
     def rendered(self) -> list[dict[str, Any]]:
         """Return the messages as the provider's dictionaries, as copies for the caller."""
-        render = self._history.wire.render
         if self._strict_turns or self._has_twins:
-            return copied(render([message for _, message in self.sent(self._all_placed())]))
+            return copied(self._wires([message for _, message in self.sent(self._all_placed())]))
         out = self._rendered.copies()
         if self._open:
-            out += copied(render((self._noted_now().message,)))
+            out += copied(self._wires((self._noted_now().message,)))
         if self._goals:
             leading = self._leading_system()
-            out[leading:leading] = copied(render(self._goals))
-        return [*copied(render(self._opening)), *out] if self._opening else out
+            out[leading:leading] = copied(self._wires(self._goals))
+        return [*copied(self._wires(self._opening)), *out] if self._opening else out
 
     def places(self) -> list[tuple[int, ...]]:
         """Return the positions of the messages that stand in each dictionary of `rendered`. Empty
@@ -374,6 +383,10 @@ class Fold:
             tools=self._extras.tools,
         )
         return context.owned()
+
+
+def _without_meta(wire: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in wire.items() if k not in META}
 
 
 def _placed(projection: Projection, history: History) -> Iterator[tuple[int | None, Message]]:

@@ -66,7 +66,7 @@ class SystemShown(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     messages: tuple[Mapping[str, Any], ...]
     """The messages to show, in the session's wire format."""
     tokens: tuple[int, ...]
-    """Tokens of each message."""
+    """Tokens of each message by the session's own tokenizer, for older versions."""
     own: str | None = None
     """The client's own text within a single message, if other text surrounds it."""
 

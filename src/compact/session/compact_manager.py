@@ -38,7 +38,7 @@ from compact.session.fitted import Fitted, Prompt, origins
 from compact.session.opening import found_window
 from compact.session.prompt_overhead import checked_size
 from compact.session.prompt_sender import Taken
-from compact.session.resent_list import checked
+from compact.session.resent_list import checked, continued
 from compact.session.running import off_loop
 from compact.session.system_prompt import MOST_TRIES
 
@@ -242,7 +242,7 @@ class CompactManager:
             format = opened[0]._session.state.wire.name
         with self._opened(session_id, model, format, is_away=True) as away:
             if opened:
-                away._session.view.counted.learn(opened[0]._session.view.counted.calibration)
+                away._session.view.learn(opened[0]._session.view.calibration)
             return Fitted(messages, given, await off_loop(_prompt_of(away, given, wanted)))
 
     def _waits(self, session_id: str, model: str | None, format: str | None) -> bool:
@@ -341,8 +341,6 @@ class CompactManager:
         Raises:
             InvalidMessage: an item is no message.
         """
-        from compact.session.recognizing import continued
-
         return continued(self.store, self.scope, checked(messages))
 
     def check(self, model: str | None = None) -> None:

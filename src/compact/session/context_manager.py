@@ -542,7 +542,7 @@ class ContextManager:
     @property
     def system_prompt(self) -> SystemPrompt | None:
         """The system prompt, and which parts were left out; None without the option `prompt`."""
-        return self._session.view.counted.preamble(self._session.view.size).prompt
+        return self._session.view.preamble().prompt
 
     # --- time travel and review -------------------------------------------------------------------
 

@@ -32,9 +32,6 @@ PAGE = 32
 """How many messages to read from the store at once."""
 MOST_FIXED = 10_000
 """How many system messages and pins to look for when a session is opened, at most."""
-SLACK = 32
-"""A new system prompt that has at most this many tokens fewer than the old one keeps the old count.
-So the count stays the same if only the time in the prompt changes."""
 MOST_PERSONS = 200
 """How many positions of the user's newest messages stay in memory."""
 
@@ -67,8 +64,8 @@ class SessionHistory(History):
         self._lock = forks.Lock()
         self._columns: dict[str, SessionHistory] = {counter.estimator.name: self}
         """Tokenizer → this history with its counts."""
-        self._instead: dict[int, tuple[Message, int]] = {}
-        """Position → the message shown for a leading system message, and its least token count."""
+        self._instead: dict[int, Message] = {}
+        """Position → the message shown for a leading system message."""
         self.own_system: str | None = None
         """The client's own words in the system prompt. None if all of it is the client's."""
         self._put_aside: dict[int, int] = {}
@@ -103,7 +100,7 @@ class SessionHistory(History):
     def _keep(self, start: int, entries: Sequence[Entry]) -> None:
         for position, entry in enumerate(entries, start):
             if position in self._instead:
-                self._messages[position], _ = self._instead[position]
+                self._messages[position] = self._instead[position]
                 continue
             self._messages.setdefault(position, self._as_said(entry))
             if entry.tokens is not None and self._counts:
@@ -161,38 +158,32 @@ class SessionHistory(History):
                 self._person_positions.append(position)
         self._length += len(entries)
 
-    def as_shown(
-        self, messages: Sequence[Message], own: str | None = None
-    ) -> tuple[SystemShown, int]:
-        """Build a change that shows these messages instead of the leading system messages. Also
-        return how many more tokens they have. `own` are the client's own words in them. A few
-        tokens less do not change the count (`SLACK`).
+    def as_shown(self, messages: Sequence[Message], own: str | None = None) -> SystemShown:
+        """Build a change that shows these messages instead of the leading system messages. `own`
+        are the client's own words in them.
         """
-        before = [self.tokens(position) for position in range(len(messages))]
-        counts = [
-            old if old - SLACK <= new <= old else new
-            for old, new in zip(before, map(self.counter.message, messages), strict=True)
-        ]
-        shown = SystemShown(
-            of=self._store.chain(self.branch_id, len(messages)).hex(),
+        return SystemShown(
+            of=self.link(len(messages)),
             messages=tuple(self.wire.render(list(messages))),
-            tokens=tuple(counts),
+            tokens=tuple(map(self.counter.message, messages)),
             own=own,
         )
-        return shown, sum(counts) - sum(before)
+
+    @property
+    def shows_other_system(self) -> bool:
+        """Whether prompts show another system prompt than the stored one."""
+        return bool(self._instead)
 
     def take_system(self, shown: SystemShown) -> None:
-        """Show a system prompt, if it replaces the one of this branch. Each tokenizer counts at
-        least the tokens in the change.
-        """
+        """Show a system prompt, if it replaces the one of this branch."""
         count = len(shown.messages)
-        if self._length < count or self._store.chain(self.branch_id, count).hex() != shown.of:
+        if self._length < count or self.link(count) != shown.of:
             return
         with self._lock:
             self.own_system = shown.own
-            for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
+            for position, wire in enumerate(shown.messages):
                 message = self._messages[position] = self.wire.parse(wire, position)
-                self._instead[position] = (message, said)
+                self._instead[position] = message
                 for by_position in self._known_of_messages():
                     by_position.pop(position, None)
 
@@ -303,10 +294,7 @@ class SessionHistory(History):
             # reading the message may have brought the store's count
             tokens = self._tokens.get(position)
         if tokens is None:
-            tokens = self.counter.message(message)
-            if position in self._instead:
-                tokens = max(tokens, self._instead[position][1])
-            self._tokens[position] = tokens
+            tokens = self._tokens[position] = self.counter.message(message)
         return tokens
 
     def recount(self) -> None:

@@ -16,7 +16,6 @@ from compact.messages.given import Given, messages_given
 from compact.messages.messages import Message
 from compact.messages.protocols import ChatModel, SessionStore
 from compact.session import running
-from compact.session.counted_session import CountedSession
 from compact.session.opening import SessionOptions, found_for, may_be_in, opened, other_format
 from compact.session.prompt_sender import PromptSender
 from compact.session.resent_list import LastList
@@ -105,7 +104,7 @@ class OpenSession:
         try:
             drafts.drop_abandoned(self.state)
             self.breaker = Breaker(self.state)
-            self._columns = {self._own_tokenizer: CountedSession(self.state, self.state.counter)}
+            self._counters = {self._own_tokenizer: self.state.counter}
             self._views: dict[tuple[str, int], View] = {}
             self.view = self.view_of(size)
             """The view that prompts are made from."""
@@ -180,11 +179,11 @@ class OpenSession:
         """Return the view for a window of that size, by this tokenizer or the session's own."""
         tokenizer = tokenizer or self._own_tokenizer
         with self.state.lock:
-            if tokenizer not in self._columns:
+            if tokenizer not in self._counters:
                 counter = wiring.token_counter(self.state.wire.name, tokenizer=tokenizer)
-                self._columns[tokenizer] = CountedSession(self.state, counter)
+                self._counters[tokenizer] = counter
             if (tokenizer, size) not in self._views:
-                view = View(self._columns[tokenizer], size, self.breaker)
+                view = View(self.state, self._counters[tokenizer], size, self.breaker)
                 self._views[tokenizer, size] = view
             return self._views[tokenizer, size]
 
@@ -211,8 +210,7 @@ class OpenSession:
         with state.lock:
             view, key = self.view_for(model, window), wiring.key_of(model)
             if key != state.setting.model:  # a window that proved smaller was the other model's
-                counted = view.counted
-                counted.learn(counted.calibration.after_word(view.size, size=view.size))
+                view.learn(view.calibration.after_word(view.size, size=view.size))
             self._model, self._window = model, window
             state.serve(model, view.size)
             state.asks(key)

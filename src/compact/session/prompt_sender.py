@@ -116,7 +116,7 @@ class PromptSender:
         """
         state = self._state
         with state.lock:
-            history = self._wanted.counted.history
+            history = self._wanted.history
             most = tokens or shown_of_aside(self._wanted, position)
             whole = history.said_tokens(position)
             if whole > most and history.as_aside(position, most)[1] >= whole:
@@ -179,8 +179,7 @@ class PromptSender:
         rolled_over = False
         floor: CannotFit | None = None
         refused_by: Mapping[str, int] | None = None
-        counted = self._main.counted
-        calibration = counted.calibration
+        view, calibration = self._main, self._main.calibration
         self._state.asks(model.name)
         self._settle_tools(model)
         context, taken = await off_loop(self._counted_afresh())
@@ -205,7 +204,7 @@ class PromptSender:
                 context, taken = await off_loop(self._counted_afresh())
         finally:
             if floor or (refusal and refusal.stand_in):  # the next prompt is for another window
-                counted.learn(calibration)
+                view.learn(calibration)
                 self._main.corrected()
 
     async def _floor(
@@ -265,10 +264,8 @@ class PromptSender:
         self._known.add((model.name, view.size))
         sizes = [size for size in (limits.window, limits.trained) if size is not None]
         if sizes and min(sizes) < view.window.size:
-            counted = view.counted
-            counted.learn(counted.calibration.after_word(min(sizes), size=view.size))
-            capped = counted.window(view.size).size
-            self._state.emit(WindowCapped(asked=view.size, size=capped))
+            view.learn(view.calibration.after_word(min(sizes), size=view.size))
+            self._state.emit(WindowCapped(asked=view.size, size=view.window_now().size))
             view.corrected()
         return clock() - start
 
@@ -299,7 +296,7 @@ class PromptSender:
         view = self._main
         context = await self.fitted(view, view.context)
         if (counted := self.count(context)) > view.window.usable:
-            view.counted.history.recount()
+            view.history.recount()
             with view.alone():
                 error = self._too_large(counted)
                 await make_fit(self._state, view, error)
@@ -310,13 +307,13 @@ class PromptSender:
         return context, self._taken
 
     def _too_large(self, counted: int, limit: int | None = None) -> CannotFit:
-        parts = self._main.counted.preamble(self._main.size, self._state.goals).parts
+        parts = self._main.preamble(self._state.goals).parts
         parts = {**parts, "messages": counted - sum(parts.values())}
         return CannotFit(parts, limit or self._main.window.usable)
 
     def count(self, context: ActiveContext) -> int:
         """Count the tokens of a whole prompt."""
-        counter = self._main.counted.counter
+        counter = self._main.counter
         beside = overhead_of(counter, context.system, context.tools)
         return beside + sum(map(counter.message, context.messages))
 
@@ -367,8 +364,8 @@ class PromptSender:
             self._learn(taken, reply.usage.prompt_tokens)
 
     def _learn(self, taken: Taken, tokens: int) -> None:
-        counted, before = taken.view.counted, taken.view.counted.calibration
-        counted.learn(before.after(taken.tokens, tokens, exact=counted.counter.exact))
+        view, before = taken.view, taken.view.calibration
+        view.learn(before.after(taken.tokens, tokens, exact=view.counter.exact))
         self._tell(taken, before.ratio, tokens)
 
     async def refused(self, error: object) -> Plan:
@@ -388,11 +385,10 @@ class PromptSender:
             reason = f"this error does not say that a context is too large: {got(error)}"
             raise InvalidArgument("error", reason)
         state, (view, tokens) = self._state, taken
-        counted = view.counted
         take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
-        calibration, exact = counted.calibration, counted.counter.exact
-        counted.learn(calibration.after_overflow(tokens, refusal, size=view.size, exact=exact))
-        if (size := counted.window(view.size).size) < view.window.size:
+        calibration, exact = view.calibration, view.counter.exact
+        view.learn(calibration.after_overflow(tokens, refusal, size=view.size, exact=exact))
+        if (size := view.window_now().size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
         self._tell(taken, calibration.ratio, refusal.tokens or 0)
         if again:
@@ -404,14 +400,14 @@ class PromptSender:
         )
 
     def _tell(self, taken: Taken, before: float, reported: int) -> None:
-        ratio = taken.view.counted.calibration.ratio
+        ratio = taken.view.calibration.ratio
         if ratio != before:
             self._state.emit(RatioLearned(counted=taken.tokens, reported=reported, ratio=ratio))
         taken.view.corrected()
 
 
 def _name_of(view: View) -> tuple[str, int]:
-    return view.counted.counter.estimator.name, view.size
+    return view.tokenizer, view.size
 
 
 async def _next(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:

@@ -32,6 +32,7 @@ from compact.messages.given import Given as Anything
 from compact.messages.given import messages_given, plain
 from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.messages.own_text import below, headed
+from compact.messages.protocols import FindsChains, SessionStore
 from compact.messages.sessions import Branch, Destination, Projection, Shown
 from compact.session.intake import parsed_all
 from compact.session.merged import SUMMARIES, Given, Once, apart, may_be_joined, text_of
@@ -40,7 +41,6 @@ from compact.session.system_prompt import (
     STANDING,
     SystemSaid,
     leading_system,
-    show_system,
     system_said,
     without_ours,
 )
@@ -197,7 +197,7 @@ def _as_shown(
     """How far these digests are the messages of a prompt. A note of compact may be missing. None if
     they differ inside what checkpoints stand for: that is known as a whole or not at all.
     """
-    history = view.counted.history
+    history = view.history
     fold = Fold(history, overhead_tokens=0, strict_turns=state.setting.strict_turns)
     if projection is not None:
         fold.take(projection, counted=True)
@@ -312,7 +312,7 @@ def take(
     if new:
         state.history.append(lambda _: new, expected=found.known)
     if system:
-        show_system(state, system, found.own_system)
+        state.show_system(system, found.own_system)
     return new
 
 
@@ -479,3 +479,44 @@ def _may_be_ours(state: SessionState, message: Given) -> bool:
     if role in SYSTEM_ROLES or is_note(message) or may_be_joined(message):
         return True
     return bool(state.own.kind_of(text_of(message)))
+
+
+# --- which session a list continues ---------------------------------------------------------------
+
+MOST_ALIKE = 64
+"""How many sessions with one beginning are looked at, the newest first."""
+
+
+def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | None:
+    """Return the id of the session that knows most of a list: at least all before its last answer.
+    None if there is none, or if several know it equally and have gone on.
+    """
+    roles = [_role_of(message) for message in given]
+    asked = roles.index("user") if "user" in roles else len(roles)
+    last = max((i for i, role in enumerate(roles) if role == "answer"), default=-1)
+    if last < asked or not isinstance(store, FindsChains):
+        return None  # nothing was answered yet: it begins a conversation
+    links = [chain.START]
+    for message in given:
+        links.append(chain.link(links[-1], message))
+    for known in range(len(given), last - 1, -1):
+        found = store.beginning(links[known], scope=scope, most=MOST_ALIKE)
+        waiting = [name for name, ends in found if ends]
+        if waiting or len({name for name, _ in found}) == 1:
+            return (waiting or [found[0][0]])[0]
+        if found:
+            return None
+    return None
+
+
+def _role_of(message: Given) -> str:
+    """Return who a message is from: `user`, `system`, `tool` or `answer`."""
+    if isinstance(message, Message):
+        role: object = message.role
+    else:
+        role = message.get("role") or message.get("type")
+    if role in SYSTEM_ROLES:
+        return "system"
+    if role in ("user", "tool") or str(role).endswith("_output"):
+        return str(role)
+    return "answer"

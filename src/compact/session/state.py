@@ -1,6 +1,5 @@
 """The state of an open session: its store, its history, its log of goals, modes and pins, and what
-its prompts begin with. `counted_session` has what depends on a tokenizer, `views` what depends on a
-window.
+its prompts begin with. `views` has what depends on a tokenizer and a window.
 """
 
 from __future__ import annotations
@@ -305,15 +304,14 @@ class SessionState:
         """Return the mode that the session had when it had `position` messages."""
         return self.log.mode_at(position) or self._first_mode
 
-    def show_system(self, messages: Sequence[Message], own: str | None = None) -> int:
+    def show_system(self, messages: Sequence[Message], own: str | None = None) -> None:
         """Show these messages instead of the leading system messages, on every branch that begins
-        with those. Return how many more tokens they have. The stored messages do not change. `own`
-        are the client's own words in a single message.
+        with those. The stored messages do not change. `own` are the client's own words in a single
+        message.
         """
         with self.lock:
-            shown, more = self.history.as_shown(messages, own)
+            shown = self.history.as_shown(messages, own)
             self.record(shown, 0, instead_of=self.log.system_shown(shown.of))
-            return more
 
     def track_goals(self, goals: Sequence[Goal], since: KnownGoals, at: int) -> None:
         """Store the goals at a position, after markers changed the goals `since`."""

@@ -9,15 +9,11 @@ by its exact text (decision 046).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from compact.errors import Superseded
-from compact.messages import clock_and_ids
 from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.messages.own_text import OwnText, rejoined
-from compact.messages.sessions import Run, Step
 from compact.session.entering import parsed
 from compact.session.merged import Given, blocks_of, content_of, fields_of, text_of
 from compact.session.state import SessionState
@@ -134,49 +130,6 @@ def _whole_text(messages: Sequence[Given]) -> str:
     return "\n\n".join(texts) if len(texts) == len(blocks) else ""
 
 
-# --- what is shown --------------------------------------------------------------------------------
-
-
-def show_system(state: SessionState, system: Sequence[Message], own: str | None = None) -> None:
-    """Show this system prompt from now on. `own` are the client's own words in it. If its number of
-    tokens changes, the counts of the projections in use are corrected.
-    """
-    more = state.show_system(system, own)
-    if more == 0:
-        return
-    for window in {move.window for move in state.moves()}:
-        for _ in range(MOST_TRIES):
-            with suppress(Superseded):
-                _recount(state, window, len(system), more)
-                break
-
-
-def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
-    """Store the projection used for a window again, with a corrected count of tokens."""
-    newest = state.store.moves(state.id, window, most=1)
-    move = next(state.moves(window), None)
-    if move is None or move.projection_id is None:
-        return
-    projection = state.projection(move.projection_id)
-    runs = [piece for piece in projection.pieces if isinstance(piece, Run)]
-    if not all(any(run.first <= i <= run.last for run in runs) for i in range(leading)):
-        return
-    again: dict[str, Any] = {"id": clock_and_ids.new_id(), "parent": projection.id}
-    again["tokens"] = max(0, projection.tokens + more)
-    corrected = projection.model_copy(update=again)
-    step = Step(
-        kind="compress" if move.kind == "compress" else "restore",
-        session_id=state.id,
-        branch_id=state.branch_id,
-        window=window,
-        base=newest[0].number if newest else 0,
-        at=len(state.history),
-        projection=corrected,
-        notes=state.counted_noted(corrected, state.counted_by(projection)),
-    )
-    state.store.commit(step)
-
-
 def leading_system(messages: Iterable[Given]) -> list[int]:
     """Return the positions of the system messages that a list begins with."""
     roles = (fields_of(message).get("role") for message in messages)
@@ -232,8 +185,7 @@ class RepeatedSystemPrompt:
         history = self._state.history
         if any(not _says(history[position], said) for position, said in repeated):
             leading = {i: history[i] for i in leading_system(history)}
-            with self._state.lock:
-                show_system(self._state, list((leading | dict(repeated)).values()))
+            self._state.show_system(list((leading | dict(repeated)).values()))
         return [history[position] for position, _ in repeated]
 
     def end(self) -> None:

@@ -188,10 +188,12 @@ class BackgroundDraft:
         reads. The caller holds the session's lock.
         """
         policy = self._state.policy_for(self._view.size)
+        if not policy.summarizes:
+            return
         share = policy.draft_ratio / policy.trigger_ratio
         is_near = share < 1 and int(trigger * share) <= tokens
         much = abs(tokens - self._read_at) >= AGAIN_SHARE * self._view.window.usable
-        if policy.summarizes and share < 1 and (is_near or much):
+        if share < 1 and (is_near or much):
             self._read_at = tokens
             self._state.reading.begin(self._state.history, self._view.cut)
         if not is_near:

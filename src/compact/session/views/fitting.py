@@ -125,7 +125,7 @@ def _floor(view: View, but: int | None = None) -> int:
     """Return how many tokens may not be shortened, including what is sent besides the messages."""
     from compact.engine.ladder import Ladder
 
-    ladder = Ladder(view.counted.history, view.counted.state.policy)
+    ladder = Ladder(view.history, view.state.policy)
     return ladder.floor(but=but) + view.overhead_tokens
 
 

@@ -28,7 +28,7 @@ from compact.messages.protocols import SessionStore
 if TYPE_CHECKING:
     from compact.engine.prompt_order import Fold
     from compact.messages.sessions import Projection
-    from compact.session.counted_session import CountedSession
+    from compact.session.views.view import View
 
 KIND = "Memory"
 """The kind of compact's own text that the heading names."""
@@ -152,8 +152,8 @@ class _Looked(NamedTuple):
 class RecalledTurns:
     """The entries of one window, and the messages made from them."""
 
-    def __init__(self, counted: CountedSession, size: int) -> None:
-        self._counted, self._state, self._size = counted, counted.state, size
+    def __init__(self, view: View) -> None:
+        self._counter, self._state, self._size = view.counter, view.state, view.size
         self._made: dict[int, Message | None] = {}
         """Number of an entry → its message."""
         self._gone: set[str] = set()
@@ -257,7 +257,7 @@ class RecalledTurns:
         first = looked.position if drops else first
         if not self._recorded(projection, looked.position, turns, first):
             return False
-        tokens = self._counted.counter.message(message)
+        tokens = self._counter.message(message)
         sessions = len({turn.session_id for turn in turns})
         self._state.emit(
             TurnsQuoted(window=self._size, turns=len(turns), sessions=sessions, tokens=tokens)
@@ -287,7 +287,7 @@ class RecalledTurns:
         self, found: list[FoundTurn], room: int
     ) -> tuple[list[RecalledTurn], Message | None]:
         """Choose the best turns that fit in `room` tokens as one message. Return both."""
-        counter, total = self._counted.counter, 0
+        counter, total = self._counter, 0
         chosen: list[FoundTurn] = []
         for candidate in found:
             tokens = counter.text(candidate.quote.text) + TURN_TOKENS

@@ -133,9 +133,8 @@ class Review:
 async def _proposed(view: View, ratio: float | None, guidance: str) -> CompressionProposal:
     from compact.engine.pipeline import rooms_of
 
-    counted = view.counted
     with view.alone():
-        with counted.state.lock:
+        with view.state.lock:
             view.refresh()
             view.follow()
             wanted, why = wanted_of(view, ratio)
@@ -143,16 +142,16 @@ async def _proposed(view: View, ratio: float | None, guidance: str) -> Compressi
             if before <= wanted:
                 return _nothing(view, wanted, why)
         counts = {"tokens": before, "trigger": view.window.trigger}
-        counted.report_decision(view.size, ASKED, triggered=True, guidance=guidance, **counts)
+        view.decided(ASKED, triggered=True, guidance=guidance, **counts)
         draft = await view.propose(wanted, before, guidance=guidance)
-        end_draft(counted.state, view.size)  # no draft is under way while the user reads
+        end_draft(view.state, view.size)  # no draft is under way while the user reads
     plan = draft.proposal.plan
     if plan.tokens_after >= before:
         return _nothing(view, wanted, why_no_more(plan.floor, before))
     rooms, live_ids = rooms_of(draft.proposal), {c.id for c in view.checkpoints}
     made = (c for c in draft.proposal.checkpoints if c.id not in live_ids)
     return CompressionProposal(
-        session_id=counted.state.id,
+        session_id=view.state.id,
         window=view.size,
         tokens_before=before,
         tokens_after=plan.tokens_after,
@@ -163,10 +162,8 @@ async def _proposed(view: View, ratio: float | None, guidance: str) -> Compressi
 
 
 def _nothing(view: View, limit: int, why: str) -> CompressionProposal:
-    plan = as_it_is(view.counted.history, limit, view.context(), why)
-    return CompressionProposal(
-        view.counted.state.id, view.size, plan.tokens_after, plan.tokens_after, plan
-    )
+    plan = as_it_is(view.history, limit, view.context(), why)
+    return CompressionProposal(view.state.id, view.size, plan.tokens_after, plan.tokens_after, plan)
 
 
 def _told(checkpoint: Checkpoint, room: int) -> ProposedCheckpoint:
@@ -184,7 +181,7 @@ def _told(checkpoint: Checkpoint, room: int) -> ProposedCheckpoint:
 
 
 def _accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str]) -> Plan:
-    state, draft = view.counted.state, proposal.draft
+    state, draft = view.state, proposal.draft
     if proposal.session_id != state.id:
         of = f"it was made for session {proposal.session_id!r}, this is {state.id!r}"
         raise InvalidArgument("proposal", f"the proposal cannot be accepted here: {of}")
@@ -207,8 +204,7 @@ def _accepted(view: View, proposal: CompressionProposal, texts: Mapping[str, str
 
 def _is_for(view: View, proposal: CompressionProposal) -> bool:
     """Return whether prompts are still made for the proposal's window and tokenizer."""
-    tokenizer = view.counted.counter.estimator.name
-    return (view.size, tokenizer) == (proposal.window, proposal.plan.tokenizer)
+    return (view.size, view.tokenizer) == (proposal.window, proposal.plan.tokenizer)
 
 
 def _edited(proposal: CompressionProposal, texts: Mapping[str, str]) -> dict[str, str]:

@@ -218,14 +218,14 @@ def _projection_at(state: SessionState, window: int, length: int) -> Projection 
 
 def context_at(view: View, length: int) -> ActiveContext:
     """Return what a model saw when the session had `length` messages."""
-    counted, state = view.counted, view.counted.state
+    state = view.state
     projection = _projection_at(state, view.size, length)
     tracked = projection.at if projection else 0
     goals = goals_by(state, length, view.window, tracked=tracked)
-    preamble = counted.preamble(view.size, goals, mode=state.mode_before(length))
+    preamble = view.preamble(goals, mode=state.mode_before(length))
 
     def fold_with(recalled: Mapping[int, Message]) -> Fold:
-        fold = counted.fold(preamble)
+        fold = view.fold(preamble)
         fold.recalled = {at: message for at, message in recalled.items() if at < length}
         if projection is not None:
             fold.take(projection)
@@ -234,7 +234,7 @@ def context_at(view: View, length: int) -> ActiveContext:
 
     recalled = view.recalled.messages(projection)
     fold = fold_with(recalled)
-    if length == len(counted.history):
+    if length == len(view.history):
         in_view = [position for position, _ in fold.placed() if position is not None]
         room = view.window.trigger - fold.tokens
         if more := view.recalled.ahead(projection, in_view, room):
@@ -244,7 +244,7 @@ def context_at(view: View, length: int) -> ActiveContext:
 
 def forked(view: View, parent_id: str, at: int) -> Destination:
     """Plan a new branch from a position, with the goals and the projection of that time."""
-    state = view.counted.state
+    state = view.state
     projection = _projection_at(state, view.size, at)
     goals = goals_by(state, at, view.window)
     return on_new_branch(state, parent_id, at, goals, projection)

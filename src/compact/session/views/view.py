@@ -8,28 +8,28 @@ not on the length of the history.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.inputs import Budget, LadderRung, Standing, Wanted, adopted, standing_of
 from compact.engine.plan import Plan, as_it_is, weighed, why_no_more
+from compact.engine.prompt_order import Fold
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
-from compact.messages.budget import WindowUse
-from compact.messages.characters import all_carried
+from compact.messages.budget import ContextWindow, WindowUse
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.context import ActiveContext
-from compact.messages.events import Committed, ErrorRaised, WindowCapped
+from compact.messages.events import Committed, ErrorRaised, TriggerDecision, WindowCapped
 from compact.messages.goals import open_tasks
 from compact.messages.levels import Caps
-from compact.messages.messages import META
+from compact.messages.messages import SYSTEM_ROLES
 from compact.messages.protocols import Version
 from compact.messages.sessions import Destination, Move, MoveKind, Projection
 from compact.messages.tokens import TokenCounter
 from compact.secrets.redaction import redact
-from compact.session.counted_session import CountedSession
 from compact.session.running import Exclusive
 from compact.session.state import NEWEST_MOVES
 from compact.session.views import drafts
@@ -37,36 +37,30 @@ from compact.session.views.breaker import Breaker
 from compact.session.views.drafts import DRAFT, BackgroundDraft, Draft, DraftBase, projected
 from compact.session.views.recalled_turns import KIND, RecalledTurns
 from compact.text.speakers import speaker_of
+from compact.wiring import ignore_event
 
 if TYPE_CHECKING:
     from compact.engine.history import History
-    from compact.messages.budget import ContextWindow
+    from compact.messages.calibration import Calibration
+    from compact.messages.goals import Goal
+    from compact.session.history import SessionHistory
+    from compact.session.prompting import Preamble
     from compact.session.state import SessionState
 
 MOST_LOOKED_AT = 8
 """This many of the newest moves are all considered."""
 
 
-def standing_in(
-    counted: CountedSession,
-    projection: Projection | None,
-    window: ContextWindow,
-    *,
-    size: int,
-    overhead_tokens: int,
-    tokens: int,
-) -> Standing:
-    """Return what a window's next compression starts from. The session stores the window's moves
-    under `size`.
-
-    A window without a projection takes over the checkpoints of another window: those that cover
-    most, but leave the newest messages to this window.
+def standing_in(view: View, *, overhead_tokens: int, tokens: int) -> Standing:
+    """Return what a window's next compression starts from. A window without a projection takes over
+    the checkpoints of another window: those that cover most, but leave the newest messages to this
+    window.
     """
-    caps = Caps(window.usable)
-    if projection is not None:
-        return standing_of(projection, caps, tokens=tokens)
-    before = _start_of_tail(counted.history, window.target - overhead_tokens)
-    projections = _others(counted.state, size, before)
+    caps = Caps(view.window.usable)
+    if view.projection is not None:
+        return standing_of(view.projection, caps, tokens=tokens)
+    before = _start_of_tail(view.history, view.window.target - overhead_tokens)
+    projections = _others(view.state, view.size, before)
     others = (adopted(other, caps, before=before, tokens=tokens) for other in projections)
     bare = standing_of(None, caps, tokens=tokens)
     return max(others, key=lambda standing: standing.cut, default=bare)
@@ -100,6 +94,9 @@ BACKLOG = 64
 """If more messages than this are new, the end of the history is counted first."""
 ABOVE, ASKED = "above the trigger", "asked for"
 """The reasons for a compression that events give."""
+MOST_RESERVED = 0.5
+"""The largest share of a window to keep free for an answer, if the provider's window turned out
+smaller than was known."""
 COMMIT = "commit"
 """The name, in errors, of the stage after the stages of the pipeline."""
 MOST_ROUNDS = 5
@@ -113,35 +110,93 @@ LastResort = Callable[[CompactError], Awaitable[Plan]]
 class View:
     """The active context of a session for one tokenizer and one window."""
 
-    def __init__(self, counted: CountedSession, size: int, breaker: Breaker) -> None:
-        self.counted, state = counted, counted.state
-        self.window = counted.window(size)
+    def __init__(
+        self, state: SessionState, counter: TokenCounter, size: int, breaker: Breaker
+    ) -> None:
+        self.state, self.counter, self.size = state, counter, size
+        self.window = self.window_now()
         if self.window.size < size:
             state.emit(WindowCapped(asked=size, size=self.window.size))
         self.plan: Plan | None = None
         """What the last compression did."""
         self.projection: Projection | None = None
         """The compressed context that the view continues; None if the history is not compressed."""
-        self._state = state
-        self.size = size
         self._breaker = breaker
         self.background = BackgroundDraft(state, self, breaker)
         self._alone = Exclusive()
-        self.recalled = RecalledTurns(counted, size)
+        self.recalled = RecalledTurns(self)
         self._base = 0
         """The number of the window's newest move, on any branch."""
         self._revision = -1
         """The session's revision from which the view was made."""
         self._seen: Version | None = None
         """The store's version when its moves were last read."""
-        self._calibration = counted.calibration
+        self._calibration = self.calibration
         self._warned_at = 0
         """The number of compressions at which a loss of trust was last reported. It is reported
         once, even if code wrote a whole context in between."""
+        self._reported: set[tuple[str, int]] = set()
+        """Parts of the system prompt that did not fit and were reported, with their tokens."""
         self._trigger = self.window.trigger
         """The tokens at which to compress: the window's trigger, or more if the floor leaves little
         room, so that the session is not compressed at every turn."""
         self.reload()
+
+    # --- how it is counted, and what it is made of ------------------------------------------------
+
+    @property
+    def tokenizer(self) -> str:
+        """The name of the tokenizer that counts."""
+        return self.counter.estimator.name
+
+    @property
+    def history(self) -> SessionHistory:
+        """The history of the open branch, with this tokenizer's counts."""
+        return self.state.history.counted_by(self.counter)
+
+    @property
+    def calibration(self) -> Calibration:
+        """The correction of the counts that was learned from providers' reports."""
+        return self.state.calibration(self.tokenizer)
+
+    def learn(self, calibration: Calibration) -> None:
+        """Correct the counts by this calibration from now on."""
+        self.state.learn(self.tokenizer, calibration)
+
+    def window_now(self) -> ContextWindow:
+        """Return the window by the policy, corrected by what providers reported."""
+        policy, calibration = self.state.policy_for(self.size), self.calibration
+        proven, reserve = calibration.window(self.size), policy.output_reserve
+        if proven < self.size:  # a reserve for a larger window could take all of this one
+            reserve = min(reserve, int(proven * MOST_RESERVED))
+        return ContextWindow(
+            size=proven,
+            output_reserve=reserve,
+            trigger_ratio=policy.trigger_ratio,
+            target_ratio=policy.target_ratio,
+            trigger_tokens=policy.trigger_tokens,
+            ratio=calibration.ratio,
+        )
+
+    def preamble(self, goals: Sequence[Goal] = (), *, mode: str | None = None) -> Preamble:
+        """Return what comes before the history, with these goals. The default mode is the
+        session's.
+        """
+        state = self.state
+        wanted = mode or state.policy.mode
+        made = state.prompting.preamble(self.counter, wanted, self.size, tools=state.gives_tools)
+        return state.prompting.with_goals(self.counter, made, goals)
+
+    def fold(self, preamble: Preamble) -> Fold:
+        """Return the uncompressed history as a context to which messages are appended."""
+        return Fold(
+            self.history,
+            overhead_tokens=preamble.tokens,
+            goals=preamble.goals,
+            opening=preamble.message,
+            extras=preamble.extras,
+            strict_turns=self.state.setting.strict_turns,
+        )
 
     # --- what is in view --------------------------------------------------------------------------
 
@@ -153,7 +208,7 @@ class View:
     @property
     def tokens_now(self) -> int:
         """How many tokens the prompt has, with the new messages that were not taken in yet."""
-        history = self.counted.history
+        history = self.history
         return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
 
     @property
@@ -173,21 +228,14 @@ class View:
 
     def corrected(self) -> None:
         """Use the window's corrected size after a provider reported its counts."""
-        with self._state.lock:
-            self._calibration = self.counted.calibration
-            self.window = self.counted.window(self.size)
+        with self.state.lock:
+            self._calibration = self.calibration
+            self.window = self.window_now()
             self._trigger = self.window.trigger
 
     def rendered(self) -> list[dict[str, Any]]:
-        """Return the messages to send, as the provider's dictionaries. compact's own fields are
-        left out, because some servers refuse unknown fields.
-        """
-        return all_carried(
-            [
-                {k: v for k, v in wire.items() if k not in META} if "metadata" in wire else wire
-                for wire in self._fold.rendered()
-            ]
-        )
+        """Return the messages to send, as the provider's dictionaries."""
+        return self._fold.rendered()
 
     def places(self, *, as_values: bool) -> list[tuple[int, ...]]:
         """Return the positions of the messages that stand in each message to send: in those of
@@ -205,7 +253,7 @@ class View:
 
     def reload(self) -> None:
         """Load the projection that the store has for the window now."""
-        state = self._state
+        state = self.state
         with state.lock:
             state.catch_up()
             moves = state.store.moves(state.id, self.size, most=NEWEST_MOVES)
@@ -215,13 +263,13 @@ class View:
             if move is not None and move.projection_id is not None:
                 projection = state.projection(move.projection_id)
             self._base = moves[0].number if moves else 0
-            self._revision, self._calibration = state.revision, self.counted.calibration
-            self.window = self.counted.window(self.size)
+            self._revision, self._calibration = state.revision, self.calibration
+            self.window = self.window_now()
             self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
         """Load what another view or process changed. The caller holds the session's lock."""
-        state = self._state
+        state = self.state
         version = state.catch_up()
         is_changed = version is None or version != self._seen
         if state.revision != self._revision or (is_changed and self._newest_move() != self._base):
@@ -229,12 +277,12 @@ class View:
         else:
             if self.recalled.is_other(self.projection, is_changed=is_changed):
                 self._show_again()
-            if self.counted.calibration is not self._calibration:
+            if self.calibration is not self._calibration:
                 self.corrected()
         self._seen = version  # last, so that after an error it is read again
 
     def _newest_move(self) -> int:
-        newest = self._state.store.moves(self._state.id, self.size, most=1)
+        newest = self.state.store.moves(self.state.id, self.size, most=1)
         return newest[0].number if newest else 0
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
@@ -245,22 +293,27 @@ class View:
         self._trigger = self.window.trigger
         settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
         if settled:
-            self._fold.follow(len(self.counted.history))
+            self._fold.follow(len(self.history))
         tokens = self._fold.tokens - self._fold.recalled_tokens
         if settled or tokens > self.window.target:
             between = (tokens + self.window.usable) // 2
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
 
     def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
-        recalled = self.recalled.shown(projection)
-        self._fold = self.counted.going_on(self.size, projection, recalled, settled=settled)
-        self.projection = projection
+        goals = self.state.goals_shown(projection, len(self.history))
+        fold = self.fold(self.preamble(goals))
+        fold.recalled = self.recalled.shown(projection)
+        if projection is not None:
+            is_counted = self.state.counted_by(projection) == self.tokenizer
+            is_counted = is_counted and not self.history.shows_other_system
+            fold.take(projection, counted=is_counted and not settled)
+        self._fold, self.projection = fold, projection
 
     def _tokens_until(self, limit: int) -> int:
         """Return the prompt's tokens with all new messages, counted from the newest one back. Stop
         when `limit` is passed.
         """
-        history, total = self.counted.history, self._fold.tokens
+        history, total = self.history, self._fold.tokens
         position = len(history)
         while position > self._fold.seen and total <= limit:
             position -= 1
@@ -279,28 +332,28 @@ class View:
         """
         for _ in range(MOST_ROUNDS):
             self._look()
-            with self._state.lock:
+            with self.state.lock:
                 if self._settle():
                     tokens = self._fold.tokens
-                    self._decided(tokens, "below the trigger")
+                    self.decided("below the trigger", tokens=tokens)
                     self.background.consider(tokens - self._fold.recalled_tokens, self._trigger)
                     return take()
             with self.alone():
                 await self._round(otherwise)
-        with self._state.lock:
+        with self.state.lock:
             if self._fold.tokens <= self.window.usable:
                 return take()
         raise Superseded("other writers changed this session faster, again and again")
 
     async def _round(self, otherwise: LastResort) -> None:
-        with self._state.lock:
+        with self.state.lock:
             if self._settle():
                 return None  # another caller has done it meanwhile
             tokens, ready = self.tokens_before(), self.background.take()
         with suppress(Superseded):  # the other process's result is used, if it is small enough
             try:
                 if ready is not None:
-                    self._decided(tokens, "above the trigger, drafted ahead", triggered=True)
+                    self.decided("above the trigger, drafted ahead", triggered=True, tokens=tokens)
                     return self.commit(ready)
                 await self._compress(self.window.target, tokens, ABOVE)
             except Superseded:
@@ -327,7 +380,7 @@ class View:
         plan, asked = None, None
         with self.alone():
             for _ in range(MOST_ROUNDS):
-                with self._state.lock:
+                with self.state.lock:
                     late = not self._settle() and self._is_behind()
                     asked = asked or (None if late else limit(plan is not None))
                     wanted, why = asked or Wanted(self.window.target)
@@ -346,8 +399,8 @@ class View:
         raise Superseded("other writers compressed this session faster, again and again")
 
     def _left(self, limit: int, tokens: int, why: str) -> Plan:
-        self._decided(tokens, why or "within what was asked for")
-        return as_it_is(self.counted.history, limit, self._fold.context(), why)
+        self.decided(why or "within what was asked for", tokens=tokens)
+        return as_it_is(self.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
         """Continue after a failed compression. If the old context fits, use it, and try again when
@@ -356,7 +409,7 @@ class View:
         Raises:
             CompactError: nothing fits. This is the given error, or that of the last resort.
         """
-        state, usable = self._state, self.window.usable
+        state, usable = self.state, self.window.usable
         with state.lock:
             if self._tokens_until(usable) <= usable:
                 self.follow()
@@ -366,7 +419,7 @@ class View:
                 self.background.put_off(tokens)
                 state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves="the context before"))
                 why = redact(f"compressing failed: {error}", state.history.secrets).text
-                return as_it_is(self.counted.history, usable, self._fold.context(), why)
+                return as_it_is(self.history, usable, self._fold.context(), why)
         # the floor alone is too large
         is_hopeless = isinstance(error, CannotFit) and error.total > usable
         try:
@@ -393,8 +446,9 @@ class View:
         if self.recalled.take(self.projection, self._fold, lambda: self._trigger - self.tokens_now):
             self._show_again()
         self.follow()
-        if self._is_due:
-            self._leave_out_recalled()
+        if not self._is_due:
+            return True
+        self._leave_out_recalled()
         return not self._is_due
 
     @property
@@ -403,7 +457,7 @@ class View:
 
     def draft_ahead(self) -> None:
         """Begin to draft the compression that the next prompt will need, if a model writes it."""
-        with self._state.lock:
+        with self.state.lock:
             tokens = self.tokens_now - self._fold.recalled_tokens
             self.background.consider(tokens, self._trigger)
 
@@ -421,26 +475,26 @@ class View:
 
     def _look(self) -> None:
         """Search memory for the newest message, without holding the session's lock."""
-        if self._state.recall is not None:
-            with self._state.lock:
+        if self.state.recall is not None:
+            with self.state.lock:
                 self.refresh()
-                view, new = self._fold.placed(), range(self._fold.seen, len(self._state.history))
+                view, new = self._fold.placed(), range(self._fold.seen, len(self.state.history))
             self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
 
     def tokens_before(self) -> int:
         """Count the prompt with all new messages; only a part of them if they are very many."""
         if not self._is_behind():
             return self._fold.tokens
-        if self._fold.seen == 0 and self.counted.counter is self._state.counter:
-            return self._fold.overhead_tokens + self.counted.history.total()
+        if self._fold.seen == 0 and self.counter is self.state.counter:
+            return self._fold.overhead_tokens + self.history.total()
         return self._tokens_until(MOST_WINDOWS * self.window.usable)
 
     def _is_behind(self) -> bool:
-        return len(self._state.history) - self._fold.seen > BACKLOG
+        return len(self.state.history) - self._fold.seen > BACKLOG
 
     def follow(self) -> None:
         """Take in new messages without compressing."""
-        self._fold.follow(len(self._state.history))
+        self._fold.follow(len(self.state.history))
 
     def alone(self) -> AbstractContextManager[None]:
         """Wait for this view's turn to compress. Only one compression runs at a time."""
@@ -455,11 +509,12 @@ class View:
             Superseded: the session changed meanwhile, and that change is kept.
             CompactError: no new context could be made or stored.
         """
-        self._decided(tokens, reason, triggered=True, guidance=guidance)
-        draft = await self.propose(limit, tokens, guidance=guidance)
+        self.decided(reason, triggered=True, guidance=guidance, tokens=tokens)
+        draft = self._dropped(limit, tokens) if reason == ABOVE else None
+        draft = draft or await self.propose(limit, tokens, guidance=guidance)
         plan = draft.proposal.plan
         if plan.tokens_after >= tokens and reason == ASKED:
-            drafts.end_draft(self._state, self.size)
+            drafts.end_draft(self.state, self.size)
             return self._left(limit, tokens, why_no_more(plan.floor, tokens))
         self.commit(draft)
         return plan
@@ -475,20 +530,19 @@ class View:
         """
         from compact.engine import pipeline  # the first compression loads the engine
 
-        state, breaker, counted = self._state, self._breaker, self.counted
+        state, breaker = self.state, self._breaker
         with failing_at(DRAFT), state.lock:
-            ground, history = self.ground(), counted.history
-            overhead = counted.preamble(self.size, state.goals).parts
+            ground, history = self.ground(), self.history
+            overhead = self.preamble(state.goals).parts
             overhead_tokens = sum(overhead.values())
             goals = tuple(goal.text for goal in state.goals if goal.is_active)
-            sizes = {"size": self.size, "overhead_tokens": overhead_tokens, "tokens": tokens}
-            standing = standing_in(counted, self.projection, self.window, **sizes)
+            standing = standing_in(self, overhead_tokens=overhead_tokens, tokens=tokens)
             standing = replace(standing, goals=goals, open_tasks=open_tasks(state.goals))
         hard = self.window.usable
         if rung is not None:
             standing = replace(standing, pressure=rung.pressure)
             hard = limit if rung.tight else hard
-        summarizer = breaker.summarizer(counted.counter)
+        summarizer = breaker.summarizer(self.counter)
         policy = state.policy_for(self.size)
         if rung is not None:
             policy = rung.tightened(policy)
@@ -515,9 +569,31 @@ class View:
             raise
         return Draft(proposal, ground, overhead_tokens)
 
+    def _dropped(self, limit: int, tokens: int) -> Draft | None:
+        """Draft a context without the oldest groups, if nothing is summarized. None if that is not
+        enough, or was never done.
+        """
+        state, projection = self.state, self.projection
+        if state.policy.strategy != "off" or projection is None:
+            return None
+        from compact.engine.dropping import without_oldest
+
+        with failing_at(DRAFT), state.lock:
+            if self._fold.seen < len(state.history) or self._fold.recalled_tokens:
+                return None
+            preamble = self.preamble(state.goals)
+            proposal = without_oldest(
+                self.history,
+                state.policy_for(self.size),
+                Budget(limit, preamble.parts, hard=self.window.usable, words=self.window.words),
+                standing_of(projection, Caps(self.window.usable), tokens=tokens),
+                self._fold.placed(),
+            )
+            return Draft(proposal, self.ground(), preamble.tokens) if proposal else None
+
     def ground(self) -> DraftBase:
         """Return the state that a draft begun now would be based on."""
-        state = self._state
+        state = self.state
         return DraftBase(self._base, state.branch_id, state.revision)
 
     def commit(self, draft: Draft) -> None:
@@ -527,7 +603,7 @@ class View:
             Superseded: the session changed since the draft was begun.
             StoreFailed: the draft could not be stored.
         """
-        state, proposal = self._state, draft.proposal
+        state, proposal = self.state, draft.proposal
         with state.lock:
             before = self.projection
             projection = projected(draft, self.size, before)
@@ -551,10 +627,10 @@ class View:
     def _committed(self, ground: DraftBase, projection: Projection) -> Move:
         if ground != self.ground():
             raise Superseded(f"window {self.size}: the session changed in between")
-        state = self._state
+        state = self.state
         there = Destination(state.branch_id, projection.at, projection)
         step = drafts.step_to(there, "compress", state.id, self.size, self._base)
-        step = step.model_copy(update={"notes": self.counted.noted(projection)})
+        step = step.model_copy(update={"notes": state.counted_noted(projection, self.tokenizer)})
         with failing_at(COMMIT):
             return state.store.commit(step)
 
@@ -565,7 +641,7 @@ class View:
         Raises:
             Superseded: other processes changed the session first, at every try.
         """
-        state = self._state
+        state = self.state
         with state.lock:
             for _ in range(MOST_ROUNDS):
                 self.reload()
@@ -580,9 +656,25 @@ class View:
                 return move
         raise Superseded("other writers changed this session faster, again and again")
 
-    def _decided(self, tokens: int, reason: str, **fields: Any) -> None:  # noqa: ANN401 - fields
-        fields = {"tokens": tokens, "trigger": self._trigger, **fields}
-        self.counted.report_decision(self.size, reason, **fields)
+    def decided(self, reason: str, **fields: Any) -> None:  # noqa: ANN401 - the event's fields
+        """Report whether the window is compressed, if anybody listens."""
+        state, guidance = self.state, fields.pop("guidance", "")
+        if state.emit is ignore_event:  # called at every turn
+            return
+        self._report_prompt()
+        fields = {"trigger": self._trigger, "triggered": False, **fields}
+        event = TriggerDecision(window=self.size, reason=reason, **fields)
+        state.emit(state.with_policy(event, guidance))
+
+    def _report_prompt(self) -> None:
+        """Report once what does not fit into the system prompt."""
+        state, history = self.state, self.history
+        leading = takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
+        own = sum(map(history.tokens, leading))
+        for event in state.prompting.over_budget(self.counter, state.policy.mode, self.size, own):
+            if (found := (event.part, event.tokens)) not in self._reported:
+                self._reported.add(found)
+                state.emit(event)
 
 
 # --- where the tokens are ------------------------------------------------------------------------
@@ -596,16 +688,16 @@ def use_of(view: View) -> WindowUse:
     The parts add up to the whole prompt. If very many messages are new, counting stops when the
     prompt is clearly far too large.
     """
-    counted = view.counted
-    with counted.state.lock:
+    state = view.state
+    with state.lock:
         view.refresh()
         context, used = view.context(), view.tokens_before()
         if used == view.tokens:  # few messages are new, if any
             used = view.tokens_now
-        goals = counted.preamble(view.size, counted.state.goals).parts.get("goals", 0)
+        goals = view.preamble(state.goals).parts.get("goals", 0)
         beside = view.overhead_tokens
     goals = min(goals, beside)
-    parts = _of_messages(context, counted.counter)
+    parts = _of_messages(context, view.counter)
     system = min(used, beside - goals + parts["system"])
     others = system + goals + parts["checkpoint"] + parts["recalled"]
     return WindowUse(
@@ -615,7 +707,7 @@ def use_of(view: View) -> WindowUse:
         recalled=parts["recalled"],
         recent=max(0, used - others),
         usable=view.window.usable,
-        exact=counted.counter.exact,
+        exact=view.counter.exact,
     )
 
 

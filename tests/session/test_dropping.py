@@ -1,0 +1,102 @@
+"""A session without a summarizer: its oldest groups are dropped, what is held stays, and the totals
+are carried.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import ContextManager
+from compact.engine import pipeline
+from compact.messages.messages import Message
+
+WORDS = ("the cache", "is warm", "and the gate", "stays shut", "until", "somebody", "opens it")
+
+
+def _turns(rng: random.Random, count: int) -> Iterator[dict[str, Any]]:
+    """A user's request, now and then with calls and results; some results are far too large."""
+    for turn in range(count):
+        yield {"role": "user", "content": f"request {turn}: {_text(rng, 12)}"}
+        for call in range(rng.choice((0, 1, 2))):
+            name = f"c{turn}-{call}"
+            function = {"name": "read", "arguments": '{"path": "a.py"}'}
+            asked = {"id": name, "type": "function", "function": function}
+            yield {"role": "assistant", "content": None, "tool_calls": [asked]}
+            size = rng.choice((20, 60, 200, 1_500))
+            yield {"role": "tool", "tool_call_id": name, "content": _text(rng, size)}
+        yield {"role": "assistant", "content": f"answer {turn}: {_text(rng, 40)}"}
+
+
+def _text(rng: random.Random, words: int) -> str:
+    return " ".join(rng.choices(WORDS, k=words))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_is_held_stays_and_the_totals_are_exact(seed: int, tmp_path: Path) -> None:
+    ctx = ContextManager(window=4_096, store=tmp_path / "s.db", summarizer=None)
+    ctx.add_message(role="system", content="You keep the gate.")
+    ctx.add_message(role="user", content="Never open the gate by night.", pinned=True)
+    for number, message in enumerate(_turns(random.Random(seed), 60)):
+        ctx.add_message(message)
+        sent = ctx.get_context_for_model()
+        texts = [str(each.get("content")) for each in sent]
+        assert texts[0] == "You keep the gate."
+        assert any("Never open the gate by night." in text for text in texts)
+        if message["role"] == "user":
+            assert message["content"] in texts[-1]
+        view = ctx._session.view
+        if number % 7 == 0:
+            counted = sum(map(view.counter.message, view.context().messages))
+            assert view.tokens == counted + view.overhead_tokens
+        assert view.tokens <= view.window.usable
+    (receipt,) = ctx.checkpoints
+    places = set(receipt.covered())
+    shown = {p for at in ctx._session.view.places(as_values=False) for p in at}
+    assert len(places) == receipt.span.messages
+    assert not places & shown
+    assert places | shown == set(range(len(ctx.history)))
+    assert ctx.last_plan is not None
+    assert "did not fit and became a receipt" in ctx.last_plan.explain()
+    before, compressions = ctx.get_context_for_model(), ctx.compressions
+    ctx.close()
+    ctx = ContextManager(session_id=ctx.id, window=4_096, store=tmp_path / "s.db", summarizer=None)
+    assert ctx.get_context_for_model() == before
+    ctx.time.undo()
+    assert ctx.compressions == compressions - 1
+    ctx.close()
+
+
+def test_only_the_first_compression_and_what_is_not_plain_run_the_pipeline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs, whole = [], pipeline.compress
+
+    async def counted(*args: Any, **fields: Any) -> pipeline.Proposal:
+        runs.append(1)
+        return await whole(*args, **fields)
+
+    monkeypatch.setattr(pipeline, "compress", counted)
+    ctx = ContextManager(window=4_096, summarizer=None)
+    for message in _turns(random.Random(1), 80):
+        ctx.add_message(message)
+        ctx.get_context_for_model()
+    assert ctx.compressions > 20
+    assert len(runs) < ctx.compressions / 4
+
+
+def test_a_pinned_result_keeps_its_call() -> None:
+    ctx = ContextManager(window=4_096, summarizer=None)
+    for message in _turns(random.Random(4), 10):
+        ctx.add_message(message)
+    result = next(m for m in ctx.history if isinstance(m, Message) and m.tool_results)
+    ctx.pin(result)
+    for message in _turns(random.Random(5), 40):
+        ctx.add_message(message)
+        sent = ctx.get_context_for_model()
+    kept = [m for m in sent if m.get("tool_call_id") == result.tool_results[0].call_id]
+    assert len(kept) == 1
