@@ -45,8 +45,7 @@ from compact.messages.memory_protocols import (
 )
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
-from compact.store.reports import ForgottenReport
-from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport, ForgottenReport
 from compact.text.digests import CompressionLevel
 from compact.text.found import SearchFilter
 from compact.text.terms import looked_for

@@ -31,7 +31,7 @@ from compact.messages import clock_and_ids
 from compact.messages.memory_protocols import SessionBackup
 from compact.messages.protocols import SessionStore
 from compact.secrets.redaction import without_credentials
-from compact.store.reports import BackupCounts, BackupReport
+from compact.text.archived import BackupCounts, BackupReport
 
 SCHEMA = "compact/backup"
 VERSION = 1

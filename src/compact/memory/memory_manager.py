@@ -48,8 +48,7 @@ from compact.messages.options import taking
 from compact.messages.protocols import Embedder, SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.session.entering import added
-from compact.store.reports import BackupReport, ForgottenReport
-from compact.text.archived import ArchivedConversation, ArchiveReport
+from compact.text.archived import ArchivedConversation, ArchiveReport, BackupReport, ForgottenReport
 from compact.text.dates import limits
 from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel
 from compact.text.embedding import Generation, Near

@@ -15,15 +15,16 @@ from compact.memory.lasting import SEAT, SEATS, Asked, with_later, with_standing
 from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
+    Question,
     Weights,
     nearness,
     prior,
     session_of,
     session_scores,
     shared,
+    understood,
     words_score,
 )
-from compact.memory.questions import Question, understood
 from compact.memory.retention import DAY
 from compact.messages import clock_and_ids
 from compact.messages.codec import instant

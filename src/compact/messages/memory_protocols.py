@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from compact.messages.sessions import Entry, Session
-    from compact.store.reports import BackupCounts, ForgottenReport
     from compact.store.whole_session import WholeSession
-    from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+    from compact.text.archived import (
+        ArchivedConversation,
+        ArchiveFault,
+        ArchiveReport,
+        BackupCounts,
+        ForgottenReport,
+    )
     from compact.text.digests import CompressedConversation, DigestNote, Lease
     from compact.text.found import Told
     from compact.text.turns import Keys, TurnTable

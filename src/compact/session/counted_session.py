@@ -18,8 +18,8 @@ from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.wiring import ignore_event
 
 if TYPE_CHECKING:
-    from compact.messages.calibration import Calibration
     from compact.messages.goals import Goal
+    from compact.messages.overflow import Calibration
     from compact.messages.sessions import Projection
     from compact.messages.tokens import TokenCounter
     from compact.session.history import SessionHistory

@@ -13,8 +13,7 @@ from compact import forks
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.messages import chain, codec
 from compact.messages.changes import Change
-from compact.messages.checkpoints import Checkpoint
-from compact.messages.levels import at_level
+from compact.messages.checkpoints import Checkpoint, at_level
 from compact.messages.sessions import (
     SHORTEST_ID,
     Branch,

@@ -19,11 +19,10 @@ from compact.engine.plan import Plan, as_it_is, weighed, why_no_more
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.messages.budget import WindowUse
 from compact.messages.characters import all_carried
-from compact.messages.checkpoints import Checkpoint
+from compact.messages.checkpoints import Caps, Checkpoint
 from compact.messages.context import ActiveContext
 from compact.messages.events import Committed, ErrorRaised, WindowCapped
 from compact.messages.goals import open_tasks
-from compact.messages.levels import Caps
 from compact.messages.messages import META
 from compact.messages.protocols import Version
 from compact.messages.sessions import Destination, Move, MoveKind, Projection
@@ -585,7 +584,7 @@ class View:
         self.counted.report_decision(self.size, reason, **fields)
 
 
-# --- where the tokens are ------------------------------------------------------------------------
+# --- where the tokens are -------------------------------------------------------------------------
 
 _BESIDE = frozenset(("prompt", "goals"))
 """Sources of messages that are counted apart from the history's messages."""
