@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.store.sqlite.repair import RepairReport as RepairReport
     from compact.store.sqlite.repair import repair
+    from compact.store.sqlite.store import SQLiteManager as SQLiteManager
     from compact.store.sqlite.vector_store import Backend
     from compact.store.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus

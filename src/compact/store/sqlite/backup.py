@@ -16,7 +16,7 @@ import apsw
 
 from compact.errors import StoreDamaged, StoreFailed
 from compact.files import made_beside, put_in_place
-from compact.messages.memory_protocols import BlobStore
+from compact.messages.protocols import BlobStore
 from compact.store.archives import folder as archive_folder
 from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import archiving, checking, originals

@@ -27,7 +27,7 @@ import orjson
 from compact.errors import StoreDamaged, StoreFailed
 from compact.messages import clock_and_ids
 from compact.messages.codec import dump, load
-from compact.messages.memory_protocols import Times
+from compact.messages.times import Times
 from compact.store.archives import folder
 from compact.store.blobs.places import ArchivePlaces
 from compact.store.session_file import OwnRows, own_rows, rows_before_damage, unpacked
