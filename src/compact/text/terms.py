@@ -17,11 +17,14 @@ and `getUserProfile` is one. The index also gets the following forms, and a ques
 
 from __future__ import annotations
 
+import math
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 
 from compact.messages.messages import Message, ToolCall, ToolResult
+from compact.messages.sessions import Found
 from compact.patterns import regex
 from compact.text.languages import words_of
 from compact.text.recalls import asks
@@ -184,3 +187,16 @@ def _is_stop_word(name: tuple[str, ...]) -> bool:
 def pieces_of(text: str) -> list[str]:
     """Return the pieces of a text in order, in lower case."""
     return _PIECE.findall(text.lower())
+
+
+def scored(holding: Iterable[Collection[int]], total: int, most: int) -> list[Found]:
+    """Return the best places, at most `most`. `holding` has for each name the places that hold it.
+    A name adds ln(1 + `total` / places with the name) to the score of each. Of equals, the later
+    place comes first.
+    """
+    scores: Counter[int] = Counter()
+    for places in holding:
+        weight = math.log1p(total / len(places)) if places else 0.0
+        scores.update(dict.fromkeys(places, weight))
+    best = sorted(scores.items(), key=lambda row: (-row[1], -row[0]))
+    return [Found(position, score) for position, score in best[: max(0, most)]]
