@@ -24,12 +24,12 @@ from typing import Any
 from bench import histories, peers
 from bench.histories import Record
 from bench.measuring import CannotMeasure, Check, Setting, Table, number
-from compact.messages.cache_marks import with_marks
+from compact.messages.characters import all_defused
 from compact.messages.checkpoints import is_checkpoint_text
-from compact.messages.control_tokens import all_defused
 from compact.messages.formats.known import format_named, prompt_of
 from compact.messages.protocols import TokenEstimator
 from compact.messages.tokens import TokenCounter
+from compact.models.providers.anthropic_messages import with_marks
 from compact.session.context_manager import ContextManager
 from compact.wiring import token_counter
 

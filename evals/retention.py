@@ -18,8 +18,7 @@ from compact import ExtractiveSummarizer, plan, wiring
 from compact.engine.chronology.notes import Notes
 from compact.engine.gate.rules import judge
 from compact.errors import CannotFit, ModelFailed, ModelRefused, SummaryRejected
-from compact.messages.checkpoints import Level, Summary, SummaryRequest
-from compact.messages.levels import LEVELS, Caps
+from compact.messages.checkpoints import LEVELS, Caps, Level, Summary, SummaryRequest
 from compact.messages.messages import Message
 from compact.messages.protocols import Summarizer
 from compact.messages.tokens import TokenCounter

@@ -24,12 +24,10 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from compact.errors import InvalidArgument, InvalidConfig, UnknownModel, unreadable
 from compact.files import LARGEST_TEXT, read_small
 from compact.messages import kit_names
-from compact.messages.budget import ContextWindow
+from compact.messages.budget import ContextWindow, share_in, size_in
 from compact.messages.calls import LARGEST, got
 from compact.messages.kit_names import is_address
-from compact.messages.policy import CompactPolicy
-from compact.messages.sizes import share_in, size_in
-from compact.messages.tiers import NUMBERS, Tier, TierSettings, tier_of
+from compact.messages.policy import NUMBERS, CompactPolicy, Tier, TierSettings, tier_of
 from compact.models.profiles import ModelBook, shipped
 from compact.secrets.redaction import without_credentials
 from compact.secrets.redactor import Redactor
@@ -82,7 +80,7 @@ class CompactConfig(CompactPolicy):
     tiers: Mapping[Annotated[int, Field(ge=1, le=len(NUMBERS))], TierSettings] = Field(
         default_factory=dict
     )
-    """Thresholds and prompt budgets that differ by tier (`messages.tiers`)."""
+    """Thresholds and prompt budgets that differ by tier (`messages.policy`)."""
     console_events: bool = False
     """Whether every event is written to stderr as a JSON line."""
     ariadne_url: str | None = None

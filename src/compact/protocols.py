@@ -9,8 +9,8 @@ from __future__ import annotations
 from compact.messages.asking import Abilities, Ask, Limits
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import Event
-from compact.messages.memory_protocols import BlobStore
 from compact.messages.protocols import (
+    BlobStore,
     ChatModel,
     CutsTexts,
     Embedder,

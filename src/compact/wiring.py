@@ -20,7 +20,6 @@ from compact.files import named_path
 from compact.messages.asking import PATIENCE, Patience
 from compact.messages.events import ErrorRaised, Event, RedactionOff
 from compact.messages.formats.known import format_named
-from compact.messages.model_facts import SMALL
 from compact.messages.policy import CompactPolicy
 from compact.messages.protocols import (
     ChatModel,
@@ -30,6 +29,7 @@ from compact.messages.protocols import (
     Summarizer,
     TokenEstimator,
 )
+from compact.messages.reliability import SMALL
 from compact.messages.tokens import CLAUDE_FRAMING, TokenCounter
 from compact.models.model_keys import parse_key
 from compact.models.profiles import ModelBook, profile_of, shipped
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from compact.memory.turn_recall import turn_recall as turn_recall
     from compact.models.providers.answers import answer_in as answer_in
     from compact.models.providers.answers import pieces_of as pieces_of
+    from compact.models.providers.answers import served_limits as served_limits
     from compact.models.providers.clients import check_package as check_package
     from compact.models.providers.clients import how_to_install as how_to_install
     from compact.models.providers.clients import is_here as is_here
@@ -51,12 +52,12 @@ if TYPE_CHECKING:
     from compact.models.providers.embedders import TypedEmbedder as TypedEmbedder
     from compact.models.providers.embedders import embedder as embedder
     from compact.models.providers.ollama_chat import ollama_models as ollama_models
-    from compact.models.providers.served_windows import served_limits as served_limits
     from compact.store.sqlite.backup import put_back as put_back
     from compact.store.sqlite.backup import put_to_work as put_to_work
     from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.store.sqlite.repair import RepairReport as RepairReport
     from compact.store.sqlite.repair import repair
+    from compact.store.sqlite.store import SQLiteManager as SQLiteManager
     from compact.store.sqlite.vector_store import Backend
     from compact.store.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus
@@ -95,7 +96,7 @@ _LOADED_LATE = {
     "read_file": "transcripts.documents:bytes_of",
     "read_stream": "transcripts.documents:all_of",
     "repair_store": "store.sqlite.repair:repair",
-    "served_limits": "models.providers.served_windows:served_limits",
+    "served_limits": "models.providers.answers:served_limits",
     "transcript_homes": "transcripts.boundaries:homes",
     "turn_recall": "memory.turn_recall:turn_recall",
     "write_transcript": "transcripts.writing:write",
@@ -593,7 +594,7 @@ def event_bus(
     if (exporter := settings.adapter("exporter")) is not None:
         bus.export_to(exporter)
     if settings.console_events:
-        from compact.telemetry.console import ConsoleExporter
+        from compact.telemetry.bus import ConsoleExporter
 
         bus.export_to(ConsoleExporter())
     if settings.ariadne_url is not None:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.engine.checkpoint_levels import Ageing, Pressure, Rewrite, age
-from compact.messages.checkpoints import Checkpoint, Level, Span
-from compact.messages.levels import Caps
+from compact.messages.checkpoints import Caps, Checkpoint, Level, Span
 
 ORDER: Sequence[Level] = ("detailed", "moderate", "compact", "merged")
 FROM: Mapping[Level, int] = {"detailed": 0, "moderate": 3, "compact": 6, "merged": 10}

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from compact import ExtractiveSummarizer, wiring
 from compact.engine.excerpts import HEADING, Excerpts, lines_of
-from compact.memory.digesting import Digester, Overview, key_points
+from compact.memory.compression_engine import Digester, Overview, key_points
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import Event
 from compact.messages.formats.known import format_named

@@ -27,8 +27,7 @@ from compact.engine.checkpoint_text import Composer
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.chronology.notes import Notes
 from compact.messages import clock_and_ids
-from compact.messages.checkpoints import Level, SummaryRequest
-from compact.messages.levels import LEVELS, Caps
+from compact.messages.checkpoints import LEVELS, Caps, Level, SummaryRequest
 from compact.messages.messages import Message
 from compact.messages.own_text import headed, keyed
 from compact.messages.policy import Strategy

@@ -8,9 +8,9 @@ import pytest
 
 from compact import ContextManager, compress, wiring
 from compact.engine.shorten import STUB_TOKENS, closed, masked, stub
+from compact.messages.boundaries import ANTHROPIC, violations
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message, MessageMetadata, PersonWords, ToolCall, ToolResult
-from compact.messages.provider_rules import ANTHROPIC, violations
 
 COUNTER = wiring.token_counter("anthropic", tokenizer="chars")
 REASON = (

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from compact.memory.questions import understood
+from compact.memory.lexical import understood
 from compact.text.turns import Trait
 
 SPEAKERS = ("", "Caroline", "Mel Ann")

@@ -8,10 +8,10 @@ import pytest
 
 from compact import ContextManager
 from compact.engine.history import NOBODYS
-from compact.messages.cache_marks import MARK, MOST, with_marks
 from compact.messages.checkpoints import Checkpoint, Span
 from compact.messages.formats.known import prompt_of
 from compact.messages.own_text import headed
+from compact.models.providers.anthropic_messages import MARK, MOST, with_marks
 
 Dict = dict[str, Any]
 HOUR = {"type": "ephemeral", "ttl": "1h"}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compact.messages.calibration import HIGHEST, LEAST_LIMIT, UNSAID, Calibration
-from compact.messages.overflow import OverflowRefusal
+from compact.messages.overflow import HIGHEST, LEAST_LIMIT, UNSAID, Calibration, OverflowRefusal
 
 SIZE = 32_768
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compact.messages.control_tokens import all_defused, defused
+from compact.messages.characters import all_defused, defused
 
 TOKENS = (
     "<|im_start|>", "<|eot_id|>", "<|endoftext|>", "<\uff5cUser\uff5c>", "<s>", "</s>",

@@ -15,9 +15,9 @@ from ollama import Message as Oracle
 from compact import ContextManager, compress, plan, wiring
 from compact.engine.history import History
 from compact.errors import CannotFit, InvalidMessage
+from compact.messages.boundaries import violations
 from compact.messages.formats.known import format_named, format_of, told_by
 from compact.messages.messages import Message
-from compact.messages.provider_rules import violations
 from tests import checker, strategies
 from tests.sizes import size
 

@@ -16,11 +16,10 @@ from compact import ContextManager, compress, plan, wiring
 from compact.engine.groups import groups_of
 from compact.engine.history import History
 from compact.errors import CannotFit, InvalidMessage, ServerHeldState
-from compact.messages.boundaries import may_cut_before
+from compact.messages.boundaries import may_cut_before, violations
 from compact.messages.formats.known import FORMATS, format_named, format_of, told_by
 from compact.messages.formats.responses import refuse_server_state
 from compact.messages.messages import Message
-from compact.messages.provider_rules import violations
 from tests import checker, sizes, strategies
 
 Dict = dict[str, Any]

@@ -3,7 +3,7 @@
 from compact import EventBus, ExtractiveSummarizer, NoopEstimator, TiktokenEstimator, protocols
 from compact.messages.messages import Message
 from compact.messages.tokens import OPENAI_FRAMING, TokenCounter
-from compact.telemetry.console import ConsoleExporter
+from compact.telemetry.bus import ConsoleExporter
 
 
 def test_the_public_protocols_are_these():

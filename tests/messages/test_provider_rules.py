@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from compact.messages.boundaries import ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, violations
 from compact.messages.formats.known import format_named
-from compact.messages.provider_rules import ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, violations
 from tests import checker, strategies
 from tests.sizes import size
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compact.messages.levels import SHARES
+from compact.messages.checkpoints import SHARES
 from compact.messages.reliability import reliability_of, writing_of
 
 FACTORS = [

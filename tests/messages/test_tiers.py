@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from compact.messages.policy import CompactPolicy
-from compact.messages.tiers import NUMBERS, TIERS, TierSettings, tier_of
+from compact.messages.policy import NUMBERS, TIERS, CompactPolicy, TierSettings, tier_of
 from compact.models.profiles import shipped
 
 EDGES = [

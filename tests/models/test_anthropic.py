@@ -8,11 +8,15 @@ import pytest
 from compact import ContextManager
 from compact.errors import ContextOverflow, ModelRefused
 from compact.messages.asking import Ask
-from compact.messages.cache_marks import MOST
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message, Thinking
 from compact.messages.replies import Usage
-from compact.models.providers.anthropic_messages import OPENING, AnthropicMessages, StreamedBlocks
+from compact.models.providers.anthropic_messages import (
+    MOST,
+    OPENING,
+    AnthropicMessages,
+    StreamedBlocks,
+)
 from tests.models.asking import answered, context, reply_of, run, said, sent, ways
 from tests.scripted import ScriptedServer
 from tests.scripted.answers import Failed, Received

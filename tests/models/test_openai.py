@@ -12,7 +12,7 @@ from compact import ContextManager
 from compact.errors import ModelRefused, ServerHeldState
 from compact.messages.asking import Ask, Limits
 from compact.messages.formats.known import format_named
-from compact.messages.formats.tool_schemas import schemas_for
+from compact.messages.formats.wire import schemas_for
 from compact.messages.messages import Text, Thinking, ToolCall
 from compact.models.providers.openai_chat import OpenAIChat, StreamedAnswer
 from compact.models.providers.openai_responses import OpenAIResponses

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from compact import ContextManager, compress, wiring
 from compact.errors import InvalidConfig, UnknownModel
-from compact.messages.model_facts import ToolSupport, billions_in
+from compact.messages.reliability import ToolSupport, billions_in
 from compact.models.profiles import Profile, profile_of, shipped
 from compact.models.providers.tokenizers import NAMES, tokenizer_of_model
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from compact.errors import UnknownModel
-from compact.messages.policy import CompactPolicy
-from compact.messages.tiers import TierSettings
+from compact.messages.policy import CompactPolicy, TierSettings
 from compact.models.effective_settings import Setting
 from compact.models.profiles import shipped
 

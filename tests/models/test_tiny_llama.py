@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from compact.messages.control_tokens import defused
+from compact.messages.characters import defused
 from compact.messages.formats.known import format_named
 from compact.messages.messages import Message
 from compact.messages.overflow import OverflowRefusal, refusal_of

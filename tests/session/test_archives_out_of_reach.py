@@ -8,7 +8,7 @@ import pytest
 
 from compact import CompactConfig, ContextManager, MemoryManager, SQLiteManager
 from compact.errors import StoreFailed
-from compact.messages.memory_protocols import BlobStore
+from compact.messages.protocols import BlobStore
 from compact.store.archives import folder
 from compact.testing import HashEmbedder
 from tests.session.test_memory_manager import DAY, entry, put

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from compact import CompactConfig, CompactManager, ContextManager, MemoryManager
 from compact.errors import InvalidArgument, ModelUnavailable, StoreFailed
 from compact.memory import turn_recall
+from compact.messages.boundaries import violations
 from compact.messages.formats.known import format_named
-from compact.messages.provider_rules import violations
 from compact.session.merged import apart
 from compact.store.sqlite.store import SQLiteManager
 from compact.testing import HashEmbedder

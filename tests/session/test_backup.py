@@ -18,8 +18,8 @@ from compact.errors import InvalidArgument, NotFound, StoreDamaged, StoreFailed
 from compact.memory.backup import _json, _sum_of, make_backup
 from compact.messages.sessions import Session
 from compact.store.inmemory import InMemoryStore
-from compact.store.reports import BackupReport
 from compact.store.sqlite import backup as database_backup
+from compact.text.archived import BackupReport
 from tests.session.test_memory_manager import put
 from tests.store.archiving_sessions import make, rows_of, told
 from tests.store.making import assert_chained, entry

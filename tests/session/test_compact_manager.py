@@ -16,7 +16,7 @@ from compact.messages.events import BranchTaken, ErrorRaised, Event, TriggerDeci
 from compact.messages.formats.known import FORMATS, format_named
 from compact.session import compact_manager, resent_list
 from compact.store.inmemory import InMemoryStore
-from compact.telemetry.event_privacy import without_content
+from compact.telemetry.plain_words import without_content
 from compact.testing.fakes import ScriptedSummarizer
 from tests import checker
 from tests.doors.talking import verbatim

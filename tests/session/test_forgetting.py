@@ -17,10 +17,10 @@ from compact.messages.messages import Message, ToolCall, ToolResult
 from compact.messages.sessions import Entry
 from compact.store.archives import folder as archive_folder
 from compact.store.archives.files import FileStorage
-from compact.store.reports import ForgottenReport
 from compact.store.sqlite import records, sessions
 from compact.store.sqlite.rows import json_of
 from compact.store.sqlite.store import SQLiteManager
+from compact.text.archived import ForgottenReport
 from compact.text.digests import CompressedConversation, CompressionLevel, ConversationMetadata
 from tests.store.making import session
 

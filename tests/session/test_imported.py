@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from compact import ContextManager, wiring
-from compact.messages.levels import LEVELS, Caps
+from compact.messages.checkpoints import LEVELS, Caps
 
 SAMPLE = Path(wiring.__file__).parent / "cli" / "sample" / "harbour.jsonl"
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from compact import ContextManager, SQLiteManager
+from compact.messages.boundaries import violations
 from compact.messages.formats.known import format_named
-from compact.messages.provider_rules import violations
 from tests.killing import Nursery, forking
 from tests.session.crash_writer import WINDOW, digest
 from tests.sizes import seed, size

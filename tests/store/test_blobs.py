@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compact.errors import InvalidArgument, StoreDamaged, StoreFailed
-from compact.messages.memory_protocols import BlobStore
+from compact.messages.protocols import BlobStore
 from compact.store.blobs import s3_blobs, sealing
 from compact.store.blobs.places import ArchivePlaces, FolderBlobs, bucket_of
 from compact.store.blobs.s3_blobs import S3Blobs

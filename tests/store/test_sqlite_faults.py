@@ -16,7 +16,7 @@ import pytest
 from compact import SQLiteManager
 from compact.errors import StoreDamaged, StoreFailed, Superseded
 from compact.store.sqlite import migrations
-from compact.store.sqlite.failures import store_error
+from compact.store.sqlite.pool import store_error
 from compact.store.sqlite.repair import repair
 from tests.store.making import (
     WRITES,

@@ -13,7 +13,7 @@ from contextlib import closing
 from compact import EventBus, plan
 from compact.messages.events import STAGES, Event, EventsDropped, StageStarted, TokenEstimate
 from compact.telemetry import bus as bus_module
-from compact.telemetry.console import ConsoleExporter
+from compact.telemetry.bus import ConsoleExporter
 from tests.engine.test_edge_cases import long_loop
 from tests.store.test_sqlite_processes import forking, in_a_fork
 from tests.telemetry.ariadne_server import AriadneServer

@@ -19,8 +19,7 @@ from compact.messages.events import (
     SummaryCreated,
 )
 from compact.messages.policy import CompactPolicy
-from compact.telemetry.event_privacy import redacted, without_content
-from compact.telemetry.plain_words import sentence
+from compact.telemetry.plain_words import redacted, sentence, without_content
 from tests.telemetry.test_bus import Listener
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

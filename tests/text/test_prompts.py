@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.messages.own_text import keyed
-from compact.messages.tiers import TIERS
+from compact.messages.policy import TIERS
 from compact.models.providers.tokenizers import tokenizer
 from compact.text.modes import MODES, mode_named, user_mode
 from compact.text.prompts import Note, PromptParts, assemble, prompt_message

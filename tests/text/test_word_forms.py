@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compact import ContextManager, MemoryManager
-from compact.text.word_forms import forms_of, plain_letters
+from compact.text.terms import forms_of, plain_letters
 
 SAID = {
     "machine": "The washing machine is a WM-4471-B from the shop.",

@@ -3,8 +3,8 @@ that go on after a result (C-1, C-3, C-8)."""
 
 import json
 
+from compact.messages.boundaries import ANTHROPIC, violations
 from compact.messages.messages import PersonWords
-from compact.messages.provider_rules import ANTHROPIC, violations
 from compact.text.said_within import words_within
 from compact.text.speakers import person_text, speaker_of
 from compact.transcripts.reading import read

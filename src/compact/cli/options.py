@@ -20,7 +20,7 @@ from compact.cli.render import Report, print_report
 from compact.cli.words import COLOUR, When
 from compact.errors import InvalidArgument
 from compact.messages import clock_and_ids
-from compact.messages.sizes import size_in
+from compact.messages.budget import size_in
 from compact.text.dates import limits
 
 EXAMPLES = "Examples:"

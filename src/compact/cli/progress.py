@@ -21,8 +21,7 @@ from compact.messages.events import (
     TrustFaded,
     WindowCapped,
 )
-from compact.telemetry.event_privacy import redacted
-from compact.telemetry.plain_words import sentence, stage_of
+from compact.telemetry.plain_words import redacted, sentence, stage_of
 
 DELAY = 0.5
 """How many seconds to wait before the line appears."""

@@ -19,11 +19,10 @@ from compact.errors import CannotFit, ContextOverflow
 from compact.messages.arguments import json_or
 from compact.messages.asking import Ask
 from compact.messages.boundaries import may_cut_before
-from compact.messages.budget import ContextWindow
+from compact.messages.budget import ContextWindow, size_in
 from compact.messages.context import ActiveContext
 from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.messages.protocols import ChatModel
-from compact.messages.sizes import size_in
 from compact.session.context_manager import ContextManager
 from compact.text.anchors import find
 from compact.text.terms import readable

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from compact.messages.checkpoints import Checkpoint, Level
-from compact.messages.levels import LEVELS, Caps, aged, older
+from compact.messages.checkpoints import LEVELS, Caps, Checkpoint, Level, aged, older
 
 LEAST_CAP = 96
 """Smallest cap, in tokens. A smaller one has no room for a heading and one line."""

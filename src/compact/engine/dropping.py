@@ -21,12 +21,11 @@ from compact.engine.prepare import SLACK
 from compact.engine.prompt_order import pieces_of
 from compact.engine.shorten import is_answer
 from compact.messages.alternation import Placed, is_gap, seams_of, with_gaps
-from compact.messages.boundaries import may_cut_before
+from compact.messages.boundaries import may_cut_before, violations
 from compact.messages.checkpoints import Checkpoint, Span
 from compact.messages.context import ActiveContext
 from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.messages.policy import CompactPolicy
-from compact.messages.provider_rules import violations
 
 Rows = list[tuple[int | None, Message]]
 

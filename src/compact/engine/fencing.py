@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from compact.engine.shorten import HEAD_SHARE
-from compact.messages.characters import carried
+from compact.messages.characters import carried, defused
 from compact.messages.checkpoints import summary_of
-from compact.messages.control_tokens import defused
 from compact.messages.messages import (
     Image,
     Message,

@@ -18,8 +18,7 @@ from compact.engine.inputs import Budget, Standing
 from compact.engine.ladder import CHECKPOINT_SHARE, LEAST_CHECKPOINT, Ladder, Layout
 from compact.engine.visible import VisibleText
 from compact.errors import CannotFit
-from compact.messages.checkpoints import Level
-from compact.messages.levels import LEVELS, level_at, older
+from compact.messages.checkpoints import LEVELS, Level, level_at, older
 from compact.messages.policy import CompactPolicy
 
 

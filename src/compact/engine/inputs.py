@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from compact.engine.checkpoint_levels import Pressure
-from compact.messages.checkpoints import Checkpoint
-from compact.messages.levels import Caps
+from compact.messages.checkpoints import Caps, Checkpoint
 from compact.messages.messages import Message
 from compact.messages.own_text import headed
 from compact.messages.policy import CompactPolicy

@@ -16,8 +16,7 @@ from compact.engine.history import History, newest
 from compact.engine.identify import Selection, counted, parts_of
 from compact.engine.ladder import Layout
 from compact.engine.visible import LazyMessages, MessagesInView, VisibleText
-from compact.messages.checkpoints import Checkpoint, Level, SummaryRequest
-from compact.messages.levels import LEAST
+from compact.messages.checkpoints import LEAST, Checkpoint, Level, SummaryRequest
 from compact.messages.message_redaction import redact_text
 from compact.messages.messages import Message
 from compact.text.modes import KindWeights, weights_of

@@ -12,11 +12,11 @@ from compact.engine.inputs import record_in
 from compact.engine.ladder import Form, Layout, Piece
 from compact.engine.plan import Fate, Plan, Reason, Rung, RungName, plan_of
 from compact.errors import SummaryRejected
+from compact.messages.boundaries import violations
 from compact.messages.checkpoints import (
     Checkpoint,
 )
 from compact.messages.context import ActiveContext
-from compact.messages.provider_rules import violations
 
 
 def validate(context: ActiveContext, selection: Selection) -> None:

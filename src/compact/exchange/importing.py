@@ -11,8 +11,7 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidTranscript, NotFound
 from compact.messages import clock_and_ids
-from compact.messages.memory_protocols import SessionTransfer
-from compact.messages.protocols import SessionStore
+from compact.messages.protocols import SessionStore, SessionTransfer
 from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session, free_branch_id
 from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.session.context_manager import ContextManager

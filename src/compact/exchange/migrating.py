@@ -27,9 +27,8 @@ from compact.memory.archival_manager import forget
 from compact.memory.backup import make_backup
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
-from compact.messages.memory_protocols import SessionTransfer
 from compact.messages.messages import Message
-from compact.messages.protocols import SessionStore
+from compact.messages.protocols import SessionStore, SessionTransfer
 from compact.messages.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.store.session_file import SessionFile

@@ -1,3 +1,3 @@
 """Events as JSON lines, by the kit's own import path."""
 
-from compact.telemetry.console import ConsoleExporter as ConsoleExporter
+from compact.telemetry.bus import ConsoleExporter as ConsoleExporter

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import TIMEOUT_MAX, Condition, Event, Thread
-from typing import Generic, Literal, Protocol, Self, TypeVar, cast
+from typing import Generic, Literal, Self, TypeVar, cast
 
+from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import InvalidArgument, NotFound, StoreFailed, Superseded
 from compact.memory.archival_manager import ArchivalManager
@@ -29,7 +30,6 @@ from compact.memory.compression_engine import (
 )
 from compact.memory.retention import RESTORED, Importance, RetentionPolicy, days_unused, sensible
 from compact.messages import clock_and_ids
-from compact.messages.memory_protocols import DigestStore, Leases
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Session
 from compact.text.archived import ArchiveReport
@@ -45,10 +45,6 @@ from compact.text.digests import (
 
 LEASE = timedelta(minutes=10)
 """How long a process keeps its lease if it does not renew it."""
-
-
-class AgedStore(SessionStore, DigestStore, Leases, Protocol):
-    """A session store that keeps digests."""
 
 
 class _Ended(Exception):
@@ -71,7 +67,9 @@ def ageing_of(
     if not hasattr(store, "keep_digest"):
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
     engine, clock = CompressionEngine(store, settings=settings), clock or clock_and_ids.now
-    ageing = MemoryAgeing(cast("AgedStore", store), scope, engine, retention_of(settings), clock)
+    ageing = MemoryAgeing(
+        cast("wiring.SQLiteManager", store), scope, engine, retention_of(settings), clock
+    )
     return replace(ageing, archives=archives)
 
 
@@ -142,7 +140,7 @@ class Due:
 class MemoryAgeing:
     """Ages the sessions of a scope."""
 
-    store: AgedStore
+    store: wiring.SQLiteManager
     scope: str
     engine: CompressionEngine
     retention: RetentionPolicy

@@ -35,18 +35,9 @@ from compact.memory.searching import Ranked, ranked
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
 from compact.messages.codec import instant
-from compact.messages.memory_protocols import (
-    CopiesInFolders,
-    DigestStore,
-    ForgetsCopies,
-    SessionArchive,
-    SessionForgetting,
-    TurnIndex,
-)
-from compact.messages.protocols import SessionStore
+from compact.messages.protocols import CopiesInFolders, ForgetsCopies, SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
-from compact.store.reports import ForgottenReport
-from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport, ForgottenReport
 from compact.text.digests import CompressionLevel
 from compact.text.found import SearchFilter
 from compact.text.terms import looked_for
@@ -84,8 +75,7 @@ class ArchivalManager:
         self._owns_store = isinstance(path, str | Path)
         if not hasattr(self._store, "archive_sessions"):
             raise InvalidArgument("path", "an archive needs a store in a file: a file's name")
-        self._archive = cast("SessionArchive", self._store)
-        self._index = cast("TurnIndex", self._store)
+        self._archive = cast("wiring.SQLiteManager", self._store)
         self._folder = None if folder is None else wiring.archive_place(folder)
         self._kms_key = kms_key
 
@@ -177,7 +167,7 @@ class ArchivalManager:
 
     def _is_older(self, session: Session, days: int, now: datetime) -> bool:
         with suppress(NotFound):  # it was deleted meanwhile
-            texts = cast("DigestStore", self._store).stored_texts(session.id, sensible(now))
+            texts = self._archive.stored_texts(session.id, sensible(now))
             return days_unused(session, now, texts[1]) > days
         return False
 
@@ -192,7 +182,7 @@ class ArchivalManager:
 
     def _digest(self, session: Session) -> None:
         """Write the session's digest, unless an up-to-date one is stored."""
-        store = cast("DigestStore", self._store)
+        store = self._archive
         chain = self._store.chain(session.branch.id, session.branch.messages)
         fingerprint = fingerprint_of(self._engine, chain)
         stored = store.digest(session.id)
@@ -238,7 +228,7 @@ class ArchivalManager:
         if not archived or limit <= 0:
             return []
         only = SearchFilter(sessions=archived)
-        best = ranked(self._index, self._scope, query, most=MOST_HITS, only=only)
+        best = ranked(self._archive, self._scope, query, most=MOST_HITS, only=only)
         return self.archived_among(best, query)[:limit]
 
     def archived_among(self, best: Ranked, query: str) -> list[ArchivedConversation]:
@@ -296,7 +286,7 @@ def forget(store: SessionStore, session_id: str, settings: CompactConfig) -> For
         StoreFailed: the session or its copies could not be deleted.
         ImportError: a package that the archive needs is not installed.
     """
-    forgetting = cast("SessionForgetting", store)
+    forgetting = cast("wiring.SQLiteManager", store)
     return _with_copies([session_id], settings, partial(forgetting.forget_session, session_id))
 
 
@@ -308,7 +298,7 @@ def forget_scope(store: SessionStore, scope: str, settings: CompactConfig) -> Fo
         ImportError: a package that the archive needs is not installed.
     """
     names = [each.id for each in store.sessions(scope=scope)]
-    forgetting = cast("SessionForgetting", store)
+    forgetting = cast("wiring.SQLiteManager", store)
     return _with_copies(names, settings, partial(forgetting.forget_scope, scope))
 
 

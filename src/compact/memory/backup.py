@@ -28,10 +28,9 @@ from compact.files import (
     write_whole,
 )
 from compact.messages import clock_and_ids
-from compact.messages.memory_protocols import SessionBackup
 from compact.messages.protocols import SessionStore
 from compact.secrets.redaction import without_credentials
-from compact.store.reports import BackupCounts, BackupReport
+from compact.text.archived import BackupCounts, BackupReport
 
 SCHEMA = "compact/backup"
 VERSION = 1
@@ -58,7 +57,7 @@ def make_backup(
     if os.path.lexists(target):
         raise StoreFailed(f"{target} is there already, and stays as it is: name a new folder")
     with made_beside(target) as beside:
-        copy = cast("SessionBackup", store)
+        copy = cast("wiring.SQLiteManager", store)
         counts = copy.copy_into(str(beside / DATABASE), str(beside / ARCHIVE), progress=progress)
         write_whole(beside / SETTINGS, _json(_without_secrets(settings.model_dump(mode="json"))))
         manifest = _manifest(beside, counts)

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.memory.lexical import FEW, SMALL_TALK
-from compact.messages.memory_protocols import TurnIndex
 from compact.text.terms import looked_for, searchable
 from compact.text.turns import LONG, ROLE_NUMBERS, Keys, Trait, TurnTable, forgotten_in
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from compact.wiring import SQLiteManager
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -64,7 +65,9 @@ class Asked(NamedTuple):
     """The ranges of keys that are searched; empty for all."""
 
 
-def with_later(index: TurnIndex, turns: TurnTable, places: list[int], asked: Asked) -> list[int]:
+def with_later(
+    index: SQLiteManager, turns: TurnTable, places: list[int], asked: Asked
+) -> list[int]:
     """Add to each of the first hits the person's later words about it. They may change it, cancel
     it, or forbid to talk about it.
 
@@ -138,7 +141,7 @@ def _later(
     yield from sorted(newest, key=lambda each: (at[each], each), reverse=True)
 
 
-def without_forgotten(index: TurnIndex, turns: TurnTable, places: list[int]) -> list[int]:
+def without_forgotten(index: SQLiteManager, turns: TurnTable, places: list[int]) -> list[int]:
     """Leave out messages that the person later asked to forget. These are earlier messages that
     share two words with the request, or one if it has only one.
     """

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Protocol, Self, TypedDict, Unpack, cast, get_args
+from typing import Self, TypedDict, Unpack, cast, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -42,14 +42,12 @@ from compact.messages.calls import got, known_options, named, no_text, of_field
 from compact.messages.codec import instant
 from compact.messages.events import Event, MemoryAged
 from compact.messages.given import Given, fields_given
-from compact.messages.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
 from compact.messages.messages import Message, Role
 from compact.messages.options import taking
 from compact.messages.protocols import Embedder, SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE, Session
 from compact.session.entering import added
-from compact.store.reports import BackupReport, ForgottenReport
-from compact.text.archived import ArchivedConversation, ArchiveReport
+from compact.text.archived import ArchivedConversation, ArchiveReport, BackupReport, ForgottenReport
 from compact.text.dates import limits
 from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel
 from compact.text.embedding import Generation, Near
@@ -124,10 +122,6 @@ class SearchOptions(TypedDict, total=False):
     """How many messages to show before and after each hit. Default: 1."""
 
 
-class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
-    """An index that can be searched by words."""
-
-
 class MemoryManager:
     """The memory of one scope, in a file, in `:memory:`, or in an open store.
 
@@ -163,7 +157,7 @@ class MemoryManager:
                 "memory needs a store with a search index: a file's name, or ':memory:'. A store "
                 "in PostgreSQL keeps sessions only, so far",
             )
-        self._index = cast("SearchIndex", self._store)
+        self._index = cast("wiring.SQLiteManager", self._store)
         path = getattr(self._store, "path", ":memory:")
         self._file = None if path == ":memory:" else Path(path)
         backend = self._settings.vector_backend
@@ -202,7 +196,7 @@ class MemoryManager:
     def status(self) -> MemoryStatus:
         """Return what this memory holds, and how many messages still need an index or a vector."""
         sessions, kept = self.sessions(), self.archived()
-        notes = cast("DigestStore", self._store).digest_notes(self._scope)
+        notes = self._index.digest_notes(self._scope)
         unembedded, why = None, None
         try:
             unembedded = self.unembedded() if self._embedder else None
@@ -654,7 +648,7 @@ class MemoryManager:
         Raises:
             NotFound: the scope has no such session.
         """
-        digest = cast("DigestStore", self._store).digest(self.session(session_id).id)
+        digest = self._index.digest(self.session(session_id).id)
         return None if digest is None or digest.level is CompressionLevel.FULL else digest
 
     @cached_property

@@ -32,10 +32,9 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from compact.messages.calls import of_field
 from compact.messages.codec import instant
-from compact.messages.memory_protocols import Times
 from compact.messages.messages import Message
 from compact.messages.sessions import Session
-from compact.messages.times import FIRST_YEAR
+from compact.messages.times import FIRST_YEAR, Times
 from compact.text.conversation import Conversation
 from compact.text.digests import CompressionLevel
 from compact.text.facts import entities

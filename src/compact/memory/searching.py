@@ -15,19 +15,19 @@ from compact.memory.lasting import SEAT, SEATS, Asked, with_later, with_standing
 from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
+    Question,
     Weights,
     nearness,
     prior,
     session_of,
     session_scores,
     shared,
+    understood,
     words_score,
 )
-from compact.memory.questions import Question, understood
 from compact.memory.retention import DAY
 from compact.messages import clock_and_ids
 from compact.messages.codec import instant
-from compact.messages.memory_protocols import TurnIndex
 from compact.messages.messages import Message
 from compact.text.found import FoundSession, Hit, Method, Neighbour, SearchFilter
 from compact.text.snippets import Sought
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from compact.text.embedding import Near
+    from compact.wiring import SQLiteManager
 
     Floats = NDArray[np.float64]
 NEAREST = 400
@@ -93,7 +94,7 @@ class Ranked(NamedTuple):
 
 
 def ranked(
-    index: TurnIndex,
+    index: SQLiteManager,
     scope: str | None,
     text: str,
     *,
@@ -159,7 +160,7 @@ def _is_of_past(
 
 
 def _scored(
-    index: TurnIndex,
+    index: SQLiteManager,
     turns: TurnTable,
     question: Question,
     ways: Ways,
@@ -194,7 +195,7 @@ def _scored(
 
 
 def readable(
-    index: TurnIndex, turns: TurnTable, places: Iterable[int], most: int
+    index: SQLiteManager, turns: TurnTable, places: Iterable[int], most: int
 ) -> tuple[list[int], list[str]]:
     """Return the first places whose messages can be read, at most `most`, and why archives could
     not be read. Each attempt reads twice as many, so that a large archive out of reach is tried
@@ -210,7 +211,7 @@ def readable(
     return found[:most], unread
 
 
-def first_readable(index: TurnIndex, every: Ranked, most: int) -> tuple[Ranked, list[str]]:
+def first_readable(index: SQLiteManager, every: Ranked, most: int) -> tuple[Ranked, list[str]]:
     """Return the first readable messages and the first sessions, at most `most` of each, and why
     archives could not be read.
     """
@@ -236,7 +237,7 @@ def _ranges(turns: TurnTable) -> list[tuple[int, int]]:
     return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
-def _allowed(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np.bool_]:
+def _allowed(index: SQLiteManager, turns: TurnTable, only: SearchFilter) -> NDArray[np.bool_]:
     import numpy as np
 
     allowed = _in_span(turns, only.since, only.until)
@@ -272,7 +273,7 @@ def _in_span(turns: TurnTable, since: datetime | None, until: datetime | None) -
 
 
 def _boost(
-    index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
+    index: SQLiteManager, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
 ) -> Floats:
     """Return the factor by which to multiply each message's score."""
     import numpy as np
@@ -340,7 +341,7 @@ class ResultReader:
         self,
         query: str,
         best: Ranked,
-        index: TurnIndex,
+        index: SQLiteManager,
         neighbours: int,
     ) -> None:
         self._snippets, self._best, self._turns = Sought(query), best, best.turns

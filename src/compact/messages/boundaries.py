@@ -1,15 +1,109 @@
 """Where a conversation may be cut: before a position that every function in `INVARIANTS` allows.
 
 The messages between two neighbouring legal cuts are a group (`engine.groups`).
+
+What providers demand of a message list, as data, and a check of it.
+
+Sources: OpenAI API reference, "Create chat completion" (every tool call of an assistant message is
+answered by tool messages directly after it); OpenAI Responses (`function_call` items need their
+`function_call_output`; a `reasoning` item is refused "without its required following item");
+Ollama, "Tool calling" (results follow the message that called); Anthropic "Messages" and "Tool use"
+guides (first message is the user's, consecutive turns of one role are combined, tool results open
+the next user message). `messages.boundaries` computes legal cuts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from compact.messages.messages import Message
-from compact.messages.provider_rules import is_reasoning
+from compact.messages.messages import SYSTEM_ROLES, Message, Thinking, ToolResult
+
+# --- provider rules -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRules:
+    """What one provider demands."""
+
+    results_adjacent: bool = True
+    """Whether results must come directly after the message with the calls."""
+    has_turns: bool = False
+    """Whether neighbours of one role form a turn. The user's turn is first; results open a turn."""
+    has_items: bool = False
+    """Whether calls, results and reasoning are items. After reasoning comes an item of its
+    reply."""
+
+
+OPENAI_CHAT = ProviderRules()
+"""Ollama has the same rules."""
+OPENAI_RESPONSES = ProviderRules(results_adjacent=False, has_items=True)
+ANTHROPIC = ProviderRules(has_turns=True)
+
+
+def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
+    """Return every demand that the messages break, as text; none if they may be sent."""
+    problems = _pairing(messages, rules)
+    if rules.has_turns:
+        first = next(((i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES), None)
+        if first and first[1].role != "user":
+            problems.append(f"message {first[0]}: the first message must be the user's")
+        problems += [
+            f"message {i}: a tool result stands after other content"
+            for i, m in enumerate(messages)
+            if _late_result(m)
+        ]
+    if rules.has_items:
+        problems += [
+            f"message {i}: reasoning stands without what it led to"
+            for i, m in enumerate(messages)
+            if is_reasoning(m) and not _goes_on(messages, i)
+        ]
+    return problems
+
+
+def is_reasoning(message: Message) -> bool:
+    """Whether the message is reasoning and nothing else."""
+    if message.role != "assistant" or isinstance(message.content, str) or not message.content:
+        return False
+    return all(isinstance(part, Thinking) for part in message.content)
+
+
+def _goes_on(messages: Sequence[Message], position: int) -> bool:
+    after = messages[position + 1] if position + 1 < len(messages) else None
+    if after is None or after.role != "assistant":
+        return False
+    return after.reply_id == messages[position].reply_id
+
+
+def _late_result(message: Message) -> bool:
+    if not message.tool_results:
+        return False
+    kinds = [isinstance(p, ToolResult) for p in message.parts]
+    return kinds != sorted(kinds, reverse=True)
+
+
+def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
+    problems: list[str] = []
+    open_calls: list[tuple[str, int]] = []
+    for i, m in enumerate(messages):
+        results = m.tool_results
+        for result in results:
+            call_at = next((w for w in open_calls if w[0] == result.call_id), None)
+            if call_at is None:
+                problems.append(f"message {i}: tool result {result.call_id!r} answers no open call")
+            else:
+                open_calls.remove(call_at)
+        same_turn = rules.has_turns and i and messages[i - 1].role == m.role
+        if open_calls and rules.results_adjacent and not results and not same_turn:
+            problems += [f"message {c}: call {x!r} is not answered at once" for x, c in open_calls]
+            open_calls.clear()
+        open_calls += [(call.id, i) for call in m.tool_calls]
+    return problems + [f"message {c}: call {x!r} is never answered" for x, c in open_calls]
+
+
+# --- boundaries -----------------------------------------------------------------------------------
 
 MOST_BETWEEN = 2
 """How many messages may be between a call and its late result."""

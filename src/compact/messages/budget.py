@@ -3,14 +3,19 @@
 A *ceiling* (`max_tokens` of `compress`) bounds the returned prompt; it has no reserve and no
 trigger. A *window* is a model's limit. Of it, `usable = window − max(output reserve, hard-cap
 buffer)`. The buffer is min(1,500 tokens, an eighth of the window) (requirement C-7).
+
+Parse numbers as people write them: sizes and shares, in options, settings and files.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 from pydantic import BaseModel, Field, computed_field
+
+from compact.patterns import regex
 
 WORDS_SHARE = 0.25
 """Share of the window for the user's newest messages. A larger share would keep more of these and
@@ -79,7 +84,7 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
     """The trigger is at most this many tokens, whatever `trigger_ratio` gives."""
     ratio: float = Field(default=1.0, gt=0)
     """How many tokens the provider counts for each token that we count, as learned so far
-    (`messages.calibration`). It changes the size of the window in our tokens."""
+    (`messages.overflow`). It changes the size of the window in our tokens."""
 
     @property
     def buffer(self) -> int:
@@ -148,3 +153,34 @@ def even_share(sizes: Sequence[int], excess: int) -> int:
             return max(0, share)
         left -= size
     return max(share, largest)
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+_THOUSANDS = {"k": 1_000, "m": 1_000_000}
+_GROUPED = regex(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?")
+
+
+def size_in(text: str) -> int | None:
+    """Parse a size such as `8000`, `8_000`, `8,000`, `8k` or `1.5m`; None if the text is not a
+    size. A k is 1,000, so that the result also fits a window that counts 1,024.
+    """
+    digits = text.strip().lower()
+    times = _THOUSANDS.get(digits[-1:], 1)
+    digits = digits[:-1] if times > 1 else digits
+    if len(digits) > 40 or _GROUPED.fullmatch(digits) is None:
+        return None
+    try:
+        number = Decimal(digits.replace(",", "")) * times
+    except ArithmeticError:
+        return None
+    return None if times == 1 and "." in digits else round(number)
+
+
+def share_in(text: str) -> float | None:
+    """Parse a share such as `0.4` or `40%` into a fraction; None if the text is not a share."""
+    words = text.strip()
+    try:
+        return float(words[:-1]) / 100 if words.endswith("%") else float(words)
+    except ValueError:
+        return None

@@ -1,7 +1,7 @@
 """Typed events: what compact reports to listeners. `telemetry` delivers them.
 
 Each has a name, a time and a session id. Counts are messages or tokens, as the field says. A field
-that may quote a conversation is marked with `CONTENT`: `telemetry.event_privacy` keeps it from
+that may quote a conversation is marked with `CONTENT`: `telemetry.plain_words` keeps it from
 exporters.
 """
 

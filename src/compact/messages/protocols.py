@@ -2,7 +2,7 @@
 
 Each has at most four methods. A port with a single method is a callable. Implementations are in
 `models.providers`, `store` and `telemetry`, their conformance suites in `compact.testing`.
-`messages.memory_protocols` has what memory needs from a store in addition.
+Memory needs more of a store: a `SQLiteManager`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Snapshot,
         Step,
     )
+    from compact.store.whole_session import WholeSession
     from compact.text.embedding import Numbers
 
 Emit = Callable[["Event"], None]
@@ -366,3 +367,86 @@ class SessionStore(
 
     def close(self) -> None:
         """Release files. Closing twice is no error."""
+
+
+@runtime_checkable
+class BlobStore(Protocol):
+    """Keeps whole files under names such as `2026/05/roof.json`, in a folder, a bucket or
+    elsewhere. It is safe to use from many threads and processes.
+    """
+
+    def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
+        """Keep data under a name, all or nothing. The data are durable when this returns. If
+        several callers use one name at once, one succeeds, unless they replace.
+
+        Raises:
+            FileExistsError: something is kept under that name, and `replaces` is off.
+            FileNotFoundError: another caller deleted that name meanwhile.
+            StoreFailed: the data could not be kept.
+        """
+
+    def get(self, name: str) -> bytes:
+        """Return the data under a name.
+
+        Raises:
+            FileNotFoundError: there are none.
+            StoreFailed: the data cannot be read now, or not with this key.
+            StoreDamaged: the data are not what was put there.
+        """
+
+    def delete(self, name: str) -> None:
+        """Remove the data under a name. Do nothing if there are none.
+
+        Raises:
+            StoreFailed: the data could not be removed.
+        """
+
+    def address(self, name: str) -> str:
+        """Return where the data are, for people to read."""
+
+
+class SessionTransfer(Protocol):
+    """Brings sessions from elsewhere into a store. Each step is all or nothing."""
+
+    def put_session(self, whole: WholeSession) -> Session:
+        """Store a new session with everything that belongs to it. Return the stored session.
+
+        Raises:
+            Superseded: a session with that id exists.
+            InvalidInput: another session has a branch or a projection of one of its ids.
+        """
+
+    def add_from_source(
+        self,
+        branch_id: str,
+        entries: Sequence[Entry],
+        *,
+        expected: int,
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Append what a session's source has in addition, and merge this metadata into the
+        session's own.
+
+        Raises:
+            Superseded: the branch does not have `expected` messages any more.
+        """
+
+
+@runtime_checkable
+class CopiesInFolders(Protocol):
+    """A `StorageAdapter` that keeps its copies of a session in one folder."""
+
+    def place_of(self, session_id: str) -> str:
+        """Return the folder of a session. It need not exist."""
+
+
+@runtime_checkable
+class ForgetsCopies(Protocol):
+    """A `StorageAdapter` that can delete its copies of a session."""
+
+    def forget(self, session_id: str) -> int:
+        """Delete everything kept of a session. Return how many things were deleted.
+
+        Raises:
+            StoreFailed: something could not be deleted.
+        """

@@ -78,3 +78,8 @@ def check_time(raw: Mapping[str, Any], path: str) -> None:
                 f"{raw[name]!r:.60} is no time: give ISO 8601, such as 2026-03-09T16:00:00Z, or "
                 "seconds since 1970",
             )
+
+
+Times = tuple[int, int, int]
+"""Three times: the earliest that is plausible for a message, the start of what is not old, and the
+latest that is plausible."""

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compact.errors import InvalidConfig
-from compact.messages.model_facts import ToolSupport
-from compact.messages.policy import CompactPolicy
-from compact.messages.reliability import Reliability, reliability_of, writing_of
-from compact.messages.tiers import TierSettings, tier_of
+from compact.messages.policy import CompactPolicy, TierSettings, tier_of
+from compact.messages.reliability import Reliability, ToolSupport, reliability_of, writing_of
 from compact.models.profiles import ModelBook
 
 DEFAULT_WINDOW = 8_192

@@ -26,7 +26,7 @@ from pydantic import (
 
 from compact.errors import InvalidConfig, UnknownModel
 from compact.messages.given import did_you_mean
-from compact.messages.model_facts import (
+from compact.messages.reliability import (
     ASSUMED,
     LARGE,
     SMALL,

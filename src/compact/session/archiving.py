@@ -38,7 +38,7 @@ from compact.messages.protocols import Emit, SessionStore, StorageAdapter
 from compact.messages.sessions import CheckpointRef, Projection, Shown
 from compact.secrets.redaction import Known
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
-from compact.telemetry.event_privacy import redacted
+from compact.telemetry.plain_words import redacted
 
 PAGE = 256
 """How many messages to read from the store at once."""

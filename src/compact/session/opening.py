@@ -27,7 +27,7 @@ from compact.messages.events import Event
 from compact.messages.formats.known import format_instead, format_named
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import Message
-from compact.messages.policy import CompactPolicy
+from compact.messages.policy import CompactPolicy, TierSettings
 from compact.messages.protocols import (
     ChatModel,
     Emit,
@@ -37,7 +37,6 @@ from compact.messages.protocols import (
     TokenEstimator,
 )
 from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session
-from compact.messages.tiers import TierSettings
 from compact.messages.tokens import TokenCounter
 from compact.models.effective_settings import Setting
 from compact.models.model_keys import format_for

@@ -29,9 +29,9 @@ from compact.messages.context import ActiveContext
 from compact.messages.copies import copied_message
 from compact.messages.events import RatioLearned, ToolsWithdrawn, WindowCapped
 from compact.messages.messages import Message
-from compact.messages.model_facts import ToolSource
 from compact.messages.overflow import refusal_of
 from compact.messages.protocols import ChatModel
+from compact.messages.reliability import ToolSource
 from compact.messages.replies import Delta, Reply, promised
 from compact.session.prompt_overhead import overhead_of
 from compact.session.running import off_loop

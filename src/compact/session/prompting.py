@@ -20,8 +20,7 @@ from compact.messages.events import PromptOverBudget
 from compact.messages.formats.wire import WireFormat
 from compact.messages.goals import Goal, goals_message
 from compact.messages.messages import Message
-from compact.messages.policy import CompactPolicy
-from compact.messages.tiers import TierSettings, tier_of
+from compact.messages.policy import CompactPolicy, TierSettings, tier_of
 from compact.messages.tokens import TokenCounter
 from compact.session.prompt_overhead import overhead_of, parts_beside
 from compact.text.modes import Mode, mode_named, user_mode

@@ -12,7 +12,7 @@ from compact.engine import shorten
 from compact.errors import InvalidArgument, InvalidInput, NotFound
 from compact.messages.checkpoints import Checkpoint
 from compact.messages.formats.known import format_named
-from compact.messages.formats.tool_schemas import schemas_for
+from compact.messages.formats.wire import schemas_for
 from compact.messages.given import plain
 from compact.messages.messages import Message, Part, Text, ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter

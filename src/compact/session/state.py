@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from compact import forks
 from compact.errors import StoreFailed
 from compact.messages import clock_and_ids
-from compact.messages.calibration import Calibration
 from compact.messages.changes import (
     Change,
     GoalsSet,
@@ -24,8 +23,9 @@ from compact.messages.changes import (
     TurnsRecalled,
     What,
 )
+from compact.messages.checkpoints import aged
 from compact.messages.events import TriggerDecision, TrustFaded
-from compact.messages.levels import aged
+from compact.messages.overflow import Calibration
 from compact.messages.own_text import OwnText
 from compact.models.model_keys import is_of_other
 from compact.secrets.redactor import NOTHING_ELSE, Redactor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -13,8 +12,7 @@ from compact import forks
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.messages import chain, codec
 from compact.messages.changes import Change
-from compact.messages.checkpoints import Checkpoint
-from compact.messages.levels import at_level
+from compact.messages.checkpoints import Checkpoint, at_level
 from compact.messages.sessions import (
     SHORTEST_ID,
     Branch,
@@ -27,7 +25,7 @@ from compact.messages.sessions import (
     Step,
     free_branch_id,
 )
-from compact.text.terms import index_words, looked_for, pieces_of, searchable
+from compact.text.terms import index_words, looked_for, pieces_of, scored, searchable
 
 
 class _BranchLog:
@@ -413,24 +411,18 @@ class InMemoryStore:
     # --- search -----------------------------------------------------------------------------------
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Return messages that share words with the text, best first.
-
-        Each name from the text that a message contains adds ln(1 + messages / messages with the
-        name) to its score. Of messages with equal scores the newer one comes first.
-        """
+        """Return messages that share words with the text, best first (`text.terms.scored`)."""
         names = looked_for(text)
-        scores: Counter[int] = Counter()
         with self._lock:
             lineage = self._lineage(branch_id)
             total = self._line(branch_id).stop
             for line, _, _ in lineage:
                 self._catch_up(line)
-            for name in names:
-                places = [p for line, _, high in lineage for p in _holding(line, name, high)]
-                weight = math.log1p(total / len(places)) if places else 0.0
-                scores.update(dict.fromkeys(places, weight))
-        best = sorted(scores.items(), key=lambda row: (-row[1], -row[0]))
-        return [Found(position, score) for position, score in best[: max(0, most)]]
+            holding = [
+                [p for line, _, high in lineage for p in _holding(line, name, high)]
+                for name in names
+            ]
+        return scored(holding, total, most)
 
     def _catch_up(self, line: _BranchLog) -> None:
         for own in range(line.indexed, len(line.entries)):

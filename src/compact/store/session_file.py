@@ -21,11 +21,10 @@ from pydantic import ValidationError
 
 from compact.errors import CompactError, InvalidTranscript
 from compact.messages.changes import Change
-from compact.messages.checkpoints import Checkpoint
+from compact.messages.checkpoints import Checkpoint, at_level
 from compact.messages.codec import ZSTD, decode_whole, encode_piece, encode_whole
 from compact.messages.formats.known import FORMATS
 from compact.messages.goals import Goal
-from compact.messages.levels import at_level
 from compact.messages.messages import Message
 from compact.messages.sessions import (
     FIXED,

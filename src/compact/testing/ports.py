@@ -8,9 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import Event, TokenEstimate
-from compact.messages.memory_protocols import BlobStore
 from compact.messages.messages import Message
-from compact.messages.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
+from compact.messages.protocols import (
+    BlobStore,
+    Exporter,
+    StorageAdapter,
+    Summarizer,
+    TokenEstimator,
+)
 
 LARGE = 9_000_000
 """Size of a large file in bytes. Some services do not accept so much in one request."""

@@ -38,7 +38,8 @@ _PATTERNS = (
 # An end of a range. After `since`, `from` or `to` a month is a date, as after `in`.
 _END = f"(?:{re.sub('[?]P<[a-z]+>', '?:', _PATTERNS).replace('[i', '[iFfEe')})"
 _FORMS = regex(
-    f"(?P<range>(?=[Ff]).?(?:o?d|{_END})(?=[eE]).?{_END}|{_END}(?=E).?{_END}|(?=[FE]).?{_END})"
+    f"(?P<range>(?=[Ff]).?(?:o?d|{_END})(?=[eE]).?{_END}|{_END}(?=E).?{_END}|od(?=id).?{_END}"
+    f"|(?=[FE]).?{_END})"
     f"|{_PATTERNS}"
 )
 """Months, seasons, weekdays and years are names and common words too. Alone they do not count."""
@@ -230,6 +231,8 @@ class _Calendar(NamedTuple):
     def _range(self, tokens: Sequence[_Token]) -> Iterator[Span]:
         """Yield the time between two ends. An end without a year is the nearest to the other."""
         cut = next((at for at, token in enumerate(tokens) if token[2] in "Ee"), len(tokens))
+        if [token[2] for token in tokens[:3]] == ["o", "d", "i"]:
+            cut = 2  # `du 3 au 10 mars`
         starts, stops = self._end(tokens[:cut]), self._end(tokens[cut:]) or [self._day(0)]
         day = next((token[3] for token in tokens[:cut] if token[2] == "d"), 0)
         if not starts:  # `from the 3rd to 10 March`, or `until March`

@@ -18,7 +18,7 @@ from compact.messages.events import (
 from compact.secrets.redactor import Redactor
 from compact.session.context_manager import ContextManager
 from compact.telemetry import plain_words
-from compact.telemetry.event_privacy import redacted
+from compact.telemetry.plain_words import redacted
 
 
 @dataclass(frozen=True)

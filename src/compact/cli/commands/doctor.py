@@ -26,7 +26,6 @@ from compact.errors import InvalidConfig, NotFound, StoreFailed
 from compact.files import is_folder, named_path
 from compact.integrations import coding_agents
 from compact.messages.budget import ContextWindow
-from compact.messages.memory_protocols import SessionArchive
 from compact.messages.reliability import reliability_of, writing_of
 from compact.models.effective_settings import DEFAULT_WINDOW
 
@@ -289,7 +288,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
             if check:
                 yield from _integrity(*wiring.store_damage(opened))
             else:
-                yield from _archives(cast("SessionArchive", opened))
+                yield from _archives(cast("wiring.SQLiteManager", opened))
     except NotFound as error:
         was_named = settings.store is not None
         text = str(error) if was_named else "none yet: sessions import, migrate or chat makes one"
@@ -298,7 +297,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
         yield Finding("store", "broken", str(error), {"file": file})
 
 
-def _archives(store: SessionArchive) -> Iterator[Finding]:
+def _archives(store: wiring.SQLiteManager) -> Iterator[Finding]:
     archives = store.archived_sessions()
     size = sum(archive.bytes for archive in archives)
     if size > READ_SOON or any(archive.file.startswith("s3://") for archive in archives):

@@ -20,8 +20,7 @@ from compact.cli.words import counted, visible, whole
 from compact.memory.backup import restore_backup
 from compact.memory.memory_manager import MemoryManager, MemoryStatus
 from compact.messages.sessions import Session
-from compact.store.reports import BackupReport
-from compact.text.archived import ArchiveReport
+from compact.text.archived import ArchiveReport, BackupReport
 from compact.text.digests import AgeingReport, AgeingRow, CompressionLevel
 
 

@@ -14,7 +14,7 @@ from compact.cli.render import Report
 from compact.cli.stores import OpenOptions, entered
 from compact.cli.views import checkpoint_json, standing_json, standing_line
 from compact.cli.words import counted
-from compact.messages.sizes import share_in
+from compact.messages.budget import share_in
 
 
 def _share(text: str | float) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from compact.engine.gate.summary_source import CJK, RuleResult, SummarySource, sentences
-from compact.messages.control_tokens import defused
+from compact.messages.characters import defused
 from compact.patterns import regex
 from compact.secrets.disguises import disguised
 from compact.secrets.redaction import redact

@@ -38,7 +38,7 @@ class Manner:
     """How a model is asked for summaries."""
 
     is_small: bool = False
-    """Whether the model has fewer parameters than `messages.model_facts.SMALL`."""
+    """Whether the model has fewer parameters than `messages.reliability.SMALL`."""
     unsaid: int = UNSAID_WINDOW
     """The model's window in tokens if neither its profile nor its server says it."""
     most_requests: int = MOST_REQUESTS

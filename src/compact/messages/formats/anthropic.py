@@ -13,6 +13,7 @@ from typing import Any
 
 from compact.messages import images
 from compact.messages.arguments import arguments_of
+from compact.messages.boundaries import ANTHROPIC
 from compact.messages.formats.wire import NO_IMAGE, Before, Content, WireFormat, text_at, text_in
 from compact.messages.messages import (
     SYSTEM_ROLES,
@@ -25,7 +26,6 @@ from compact.messages.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.messages.provider_rules import ANTHROPIC
 from compact.messages.tokens import ANTHROPIC_FRAMING
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compact.messages import images
+from compact.messages.boundaries import OPENAI_CHAT
 from compact.messages.formats.wire import (
     NO_IMAGE,
     Before,
@@ -39,7 +40,6 @@ from compact.messages.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.messages.provider_rules import OPENAI_CHAT
 from compact.messages.tokens import OPENAI_FRAMING
 
 _SAID = ("content", "tool_calls", "refusal", "function_call")

@@ -11,8 +11,7 @@ from compact.errors import UnknownModel
 from compact.messages.characters import all_carried
 from compact.messages.context import ActiveContext, sendable
 from compact.messages.copies import copied
-from compact.messages.formats.tool_schemas import schemas_for
-from compact.messages.formats.wire import WireFormat
+from compact.messages.formats.wire import WireFormat, schemas_for
 from compact.messages.formats.wire_safe import SERVED
 from compact.messages.given import type_of
 from compact.secrets.redaction import without_credentials

@@ -17,6 +17,7 @@ from typing import Any
 from compact.errors import InvalidMessage
 from compact.messages import images
 from compact.messages.arguments import arguments_of
+from compact.messages.boundaries import OPENAI_CHAT
 from compact.messages.formats.wire import (
     NO_IMAGE,
     Before,
@@ -39,7 +40,6 @@ from compact.messages.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.messages.provider_rules import OPENAI_CHAT
 from compact.messages.tokens import OLLAMA_FRAMING
 from compact.patterns import regex
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from compact.errors import ServerHeldState
 from compact.messages import images
+from compact.messages.boundaries import OPENAI_RESPONSES
 from compact.messages.formats.wire import (
     NO_IMAGE,
     Before,
@@ -34,7 +35,6 @@ from compact.messages.messages import (
     ToolResult,
     is_compaction,
 )
-from compact.messages.provider_rules import OPENAI_RESPONSES
 from compact.messages.tokens import RESPONSES_FRAMING
 
 OUTPUT_OF: Mapping[str, str] = {

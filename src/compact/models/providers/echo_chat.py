@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from compact.messages.asking import ASK, Abilities, Ask, Limits
+from compact.messages.budget import size_in
 from compact.messages.context import ActiveContext, sendable
 from compact.messages.messages import Message
 from compact.messages.replies import Delta, Reply, Usage
-from compact.messages.sizes import size_in
 from compact.text.speakers import own_words_of, speaker_of
 
 WINDOW = 8_192

@@ -22,8 +22,8 @@ from urllib.request import ProxyHandler, build_opener
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.messages import clock_and_ids
 from compact.messages.asking import Abilities, Ask, Limits
+from compact.messages.characters import all_defused
 from compact.messages.context import ActiveContext, sendable
-from compact.messages.control_tokens import all_defused
 from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.messages import Message
 from compact.messages.replies import Finish, Reply, Usage, usage_of
@@ -273,7 +273,7 @@ def ollama_client(kind: Any, url: str | None, api_key: str | None, timeout: floa
     return client
 
 
-# --- which models a server has ---
+# --- which models a server has --------------------------------------------------------------------
 
 PORT = 11434
 """The port that Ollama listens on by default."""

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from compact.errors import CompactError, ModelFailed, ModelRefused
 from compact.messages import clock_and_ids
 from compact.messages.asking import Abilities, Ask, Limits
+from compact.messages.characters import all_defused
 from compact.messages.context import ActiveContext
-from compact.messages.control_tokens import all_defused
 from compact.messages.formats.chat_completions import THOUGHTS
 from compact.messages.formats.known import format_named, prompt_of, tools_of
 from compact.messages.formats.wire_safe import plainly, strictly_named

@@ -180,7 +180,7 @@ class HuggingFaceEstimator:
     """Exact counts by a model's own `tokenizer.json`.
 
     Local servers (llama.cpp, vLLM, Ollama) count by the same vocabulary. Control tokens count as
-    plain text, as they are sent (`messages.control_tokens`). The file's settings for truncation,
+    plain text, as they are sent (`messages.characters`). The file's settings for truncation,
     padding and marks at the ends are ignored. `framing` is the text that the model's chat template
     adds.
 
@@ -206,7 +206,7 @@ class HuggingFaceEstimator:
         that is sent for it.
         """
         # Imported here, because most sessions do not count by such a file.
-        from compact.messages.control_tokens import defused
+        from compact.messages.characters import defused
 
         text = carried(defused(text))
         return len(self._tokenizer.encode(text, add_special_tokens=False))

@@ -20,11 +20,10 @@ from compact.engine.plan import Plan, as_it_is, weighed, why_no_more
 from compact.engine.prompt_order import Fold
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.messages.budget import ContextWindow, WindowUse
-from compact.messages.checkpoints import Checkpoint
+from compact.messages.checkpoints import Caps, Checkpoint
 from compact.messages.context import ActiveContext
 from compact.messages.events import Committed, ErrorRaised, TriggerDecision, WindowCapped
 from compact.messages.goals import open_tasks
-from compact.messages.levels import Caps
 from compact.messages.messages import SYSTEM_ROLES
 from compact.messages.protocols import Version
 from compact.messages.sessions import Destination, Move, MoveKind, Projection
@@ -41,8 +40,8 @@ from compact.wiring import ignore_event
 
 if TYPE_CHECKING:
     from compact.engine.history import History
-    from compact.messages.calibration import Calibration
     from compact.messages.goals import Goal
+    from compact.messages.overflow import Calibration
     from compact.session.history import SessionHistory
     from compact.session.prompting import Preamble
     from compact.session.state import SessionState
@@ -677,7 +676,7 @@ class View:
                 state.emit(event)
 
 
-# --- where the tokens are ------------------------------------------------------------------------
+# --- where the tokens are -------------------------------------------------------------------------
 
 _BESIDE = frozenset(("prompt", "goals"))
 """Sources of messages that are counted apart from the history's messages."""

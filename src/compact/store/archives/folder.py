@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from compact.errors import StoreDamaged, StoreFailed, Superseded
-from compact.messages.memory_protocols import BlobStore
+from compact.messages.protocols import BlobStore
 from compact.patterns import regex
 
 ENDING, OLD_ENDING = ".json.zst", ".originals.zst"

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from compact.errors import InvalidArgument, StoreFailed
 from compact.files import make_folders, sync_folder, unfinished, write_whole
-from compact.messages.memory_protocols import BlobStore
+from compact.messages.protocols import BlobStore
 from compact.store.blobs.s3_blobs import S3Blobs
 from compact.store.blobs.sealing import KmsKeys, Passphrase, SealedBlobs
 

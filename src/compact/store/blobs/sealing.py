@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from compact.errors import InvalidArgument, StoreDamaged, StoreFailed
-from compact.messages.memory_protocols import BlobStore
+from compact.messages.protocols import BlobStore
 from compact.store.blobs.s3_blobs import client, translating
 
 MAGIC = b"compact-sealed-1\n"

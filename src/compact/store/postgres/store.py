@@ -9,8 +9,6 @@ whether an append was stored.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -43,7 +41,7 @@ from compact.store.postgres.connection import (
 )
 from compact.store.session_file import projection_in, row_of_projection
 from compact.store.whole_session import OwnPart, WholeSession, since
-from compact.text.terms import index_words, looked_for, pieces_of, searchable
+from compact.text.terms import index_words, looked_for, pieces_of, scored, searchable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_KNOWN = 10_000
@@ -461,11 +459,7 @@ class PostgresStore:
     # --- search -----------------------------------------------------------------------------------
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Return messages that share words with the text, best first.
-
-        For each name that a message holds, ln(1 + messages / messages with the name) is added to
-        the message's score. Of messages with equal scores the newer comes first.
-        """
+        """Return messages that share words with the text, best first (`text.terms.scored`)."""
         names = [tuple(map(_hash_of, name)) for name in looked_for(text)]
         if not names or most <= 0:
             return []
@@ -480,13 +474,8 @@ class PostgresStore:
         sought = [*{word for name in names for word in name}]
         rows = self._rows(branch_id, sql, words=sought)
         having = [(position, set(words)) for position, words in rows]
-        scores: Counter[int] = Counter()
-        for name in names:
-            places = [position for position, words in having if words.issuperset(name)]
-            weight = math.log1p(total / len(places)) if places else 0.0
-            scores.update(dict.fromkeys(places, weight))
-        best = sorted(scores.items(), key=lambda row: (-row[1], -row[0]))
-        return [Found(position, score) for position, score in best[:most]]
+        holding = ([place for place, words in having if words.issuperset(x)] for x in names)
+        return scored(holding, total, most)
 
     def _index(self, branch_id: str) -> None:
         """Store the words of a branch's messages that no search has looked at."""

@@ -21,8 +21,8 @@ import apsw
 from compact.errors import CompactError, NotFound, StoreDamaged, StoreFailed, Superseded
 from compact.files import named_path
 from compact.messages.codec import instant, is_storable
-from compact.messages.memory_protocols import BlobStore, Times
-from compact.messages.protocols import SessionStore
+from compact.messages.protocols import BlobStore, SessionStore
+from compact.messages.times import Times
 from compact.store.archives import folder
 from compact.store.blobs.places import S3
 from compact.store.session_file import OwnRows, entry_in, packed

@@ -16,17 +16,16 @@ import apsw
 
 from compact.errors import StoreDamaged, StoreFailed
 from compact.files import made_beside, put_in_place
-from compact.messages.memory_protocols import BlobStore
+from compact.messages.protocols import BlobStore
 from compact.store.archives import folder as archive_folder
 from compact.store.blobs.sealing import Passphrase
-from compact.store.reports import BackupCounts
 from compact.store.sqlite import archiving, checking, originals
 from compact.store.sqlite.archiving import ATTEMPTS
 from compact.store.sqlite.encryption import WRITABLE, connect
-from compact.store.sqlite.failures import EXPECTED, store_error
 from compact.store.sqlite.originals import Place
-from compact.store.sqlite.pool import Pool
+from compact.store.sqlite.pool import EXPECTED, Pool, store_error
 from compact.store.sqlite.rows import BITS, query, text
+from compact.text.archived import BackupCounts
 
 BESIDE = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""

@@ -8,7 +8,7 @@ import apsw
 
 from compact.errors import Superseded
 from compact.messages.codec import instant
-from compact.messages.memory_protocols import Times
+from compact.messages.times import Times
 from compact.store.sqlite import branch_lineage, originals, records, sessions
 from compact.store.sqlite.rows import BITS, LAST, expanded_size, first, query, text, text_of
 from compact.text.digests import CompressedConversation, CompressionLevel, DigestNote, Lease

@@ -22,12 +22,12 @@ from compact.files import named_path
 from compact.messages.codec import is_storable
 from compact.store.archives import folder
 from compact.store.archives.files import copies_in, discard_copies
-from compact.store.reports import ForgottenReport
 from compact.store.sqlite import archiving, originals, records, sweeping
 from compact.store.sqlite import sessions as session_rows
 from compact.store.sqlite.originals import Place
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, Row, first, json_of, query, text, text_of, value_of
+from compact.text.archived import ForgottenReport
 
 _COPIES = "copies "
 """Prefix of a chore that removes a session's copies. The folder's path follows."""

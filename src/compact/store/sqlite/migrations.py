@@ -337,7 +337,7 @@ _ORIGINALS = (
     # Files of sessions that are packed in the database. Such a session has an empty folder in
     # `archived`. The key is the session's key << 32 plus the number of the part.
     "CREATE TABLE packed (key INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT",
-    # The index holds other forms of words from here on (`text.word_forms`), so it is built again.
+    # The index holds other forms of words from here on (`text.terms`), so it is built again.
     "DROP TABLE words",
     """
     CREATE VIRTUAL TABLE words USING fts5 (

@@ -7,8 +7,7 @@ from collections.abc import Collection
 import apsw
 
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.messages.checkpoints import Checkpoint, Level
-from compact.messages.levels import at_level
+from compact.messages.checkpoints import Checkpoint, Level, at_level
 from compact.messages.sessions import Move, Projection, Snapshot, Step
 from compact.store.sqlite import branch_lineage, changes, records, sessions
 from compact.store.sqlite.rows import (

@@ -28,12 +28,10 @@ from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import checking, migrations, recovery, search
 from compact.store.sqlite.changes import take_over_notes
 from compact.store.sqlite.encryption import connect, key_for
-from compact.store.sqlite.failures import store_error
 from compact.store.sqlite.originals import OriginalsUnread
-from compact.store.sqlite.pool import Pool
-from compact.store.sqlite.recovery import SavedBranch
+from compact.store.sqlite.pool import Pool, store_error
+from compact.store.sqlite.recovery import SavedBranch, salvage
 from compact.store.sqlite.rows import query, text_of
-from compact.store.sqlite.salvage import salvage
 
 _BUSY = 10.0
 """How many seconds to wait for other processes that use the file."""

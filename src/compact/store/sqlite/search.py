@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import pack
 from typing import NamedTuple
@@ -36,7 +35,7 @@ from compact.store.sqlite.rows import (
     query,
     text,
 )
-from compact.text.terms import index_words, looked_for, pieces_of, searchable, spaced
+from compact.text.terms import index_words, looked_for, pieces_of, scored, searchable, spaced
 from compact.text.turns import LAYOUT, MOST_SPEAKERS, noted
 
 BATCH = 500
@@ -104,8 +103,7 @@ def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
 
 def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     """Return messages that share words with the question, without the index. Only the newest
-    `MOST_SCANNED` messages are scanned. Each name that a message contains adds ln(1 + messages /
-    messages with the name) to its score.
+    `MOST_SCANNED` messages are scanned (`text.terms.scored`).
     """
     names = looked_for(question)
     with pool.read() as db:
@@ -118,11 +116,7 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
         for name in names:
             if pieces.issuperset(name):
                 places[name].append(position_in(row[0]))
-    scores: Counter[int] = Counter()
-    for positions in places.values():
-        scores.update(dict.fromkeys(positions, math.log1p(stop / max(1, len(positions)))))
-    best = sorted(scores.items(), key=lambda item: (-item[1], -item[0]))
-    return [Found(position, score) for position, score in best[: max(0, most)]]
+    return scored(places.values(), stop, most)
 
 
 def expression_of(name: Name) -> str:

@@ -2,14 +2,18 @@
 
 Many threads and processes may use one file at once. Readers never wait; writers take turns. With
 `durability="full"`, everything that a call stores is on the disk when the call returns.
+
+Turn functions that take a connection or a `Pool` into methods of the store.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 import apsw
 
@@ -18,7 +22,6 @@ from compact.files import named_path
 from compact.messages.codec import is_storable
 from compact.messages.sessions import Entry, Found, Move, Session, Step
 from compact.store.blobs.sealing import Passphrase
-from compact.store.reports import BackupCounts
 from compact.store.sqlite import (
     archiving,
     backup,
@@ -28,6 +31,7 @@ from compact.store.sqlite import (
     forgetting,
     memory_index,
     messages,
+    originals,
     projections,
     search,
     sweeping,
@@ -36,10 +40,72 @@ from compact.store.sqlite import (
 from compact.store.sqlite import changes as change_log
 from compact.store.sqlite import sessions as session_rows
 from compact.store.sqlite.branch_lineage import Tail
-from compact.store.sqlite.methods import in_transaction, on_pool
+from compact.store.sqlite.originals import OriginalsMissing
 from compact.store.sqlite.pool import MEMORY, Durability, Pool
+from compact.text.archived import BackupCounts
 from compact.text.conversation import Conversation
 from compact.text.turns import TurnTable
+
+# --- methods --------------------------------------------------------------------------------------
+
+Given = ParamSpec("Given")
+T = TypeVar("T")
+
+
+class Store(Protocol):
+    """What these methods need of their object."""
+
+    _pool: Pool
+
+
+def on_pool(
+    function: Callable[Concatenate[Pool, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """Return a method that calls the function with the store's `Pool`."""
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        return function(self._pool, *args, **given)
+
+    _sign(method, function)
+    return method
+
+
+def in_transaction(
+    transaction: Callable[[Pool], AbstractContextManager[apsw.Connection]],
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[Store, Given], T]:
+    """Return a method that runs the function in a transaction of its own. It runs again if another
+    process moved a session's originals meanwhile.
+    """
+
+    @wraps(function)
+    def method(self: Store, /, *args: Given.args, **given: Given.kwargs) -> T:
+        while True:
+            try:
+                with transaction(self._pool) as db:
+                    return function(db, *args, **given)
+            except OriginalsMissing as error:
+                with self._pool.read() as db:
+                    if originals.of_key(db, error.place.session) == error.place:
+                        raise
+
+    _sign(method, function)
+    return method
+
+
+def _sign(method: Callable[..., Any], function: Callable[..., Any]) -> None:
+    """Give the method the function's signature, with `self` in place of the connection."""
+    known = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    connection, *others = known.parameters.values()
+    method.__dict__["__signature__"] = known.replace(parameters=[own, *others])
+    types = function.__annotations__
+    method.__annotations__ = {name: types[name] for name in types if name != connection.name}
+    method.__qualname__ = f"SQLiteManager.{function.__name__}"
+
+
+# --- store ----------------------------------------------------------------------------------------
 
 INDEXED_AFTER_COMMIT = 2_000
 """How many messages to index after a commit, to make a long session's first search quick."""
