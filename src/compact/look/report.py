@@ -15,14 +15,26 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from compact import wiring
+from compact.errors import CompactError
+from compact.files import state_folder
 from compact.look.differences import Difference, Session, compare, contrast
-from compact.look.given import given_by_hooks, was_given
-from compact.look.keeping import kept_by_compact
-from compact.look.lines import NameReader
-from compact.look.measures import Compaction, Conversation, Seen, Spoken, Window, numbers
+from compact.look.lines import NameReader, names_in, with_file_names
+from compact.look.measures import (
+    Compaction,
+    Conversation,
+    Seen,
+    Spoken,
+    Window,
+    beginning,
+    letters,
+    numbers,
+    seconds_between,
+)
 from compact.look.moments import Asked, Moment, asked_again, nearest_lines, worst
 from compact.secrets.redaction import redact
+from compact.session.one_call import plan
 from compact.text.instructions import score_of
+from compact.text.terms import readable
 
 if TYPE_CHECKING:
     from compact.transcripts.boundaries import Found
@@ -33,6 +45,10 @@ WITHIN = 7
 """Days within which a deletion is told."""
 SPOKEN = 3
 """Messages that are shown from before and from after a compaction."""
+_NEAR = 600.0
+"""Seconds between a hook's note and the compaction that it is of."""
+_MOST = 64_000_000
+"""Bytes of a file before a compaction that are read whole."""
 MEASURES: Mapping[str, Callable[[Window], float | None]] = {
     "again": lambda window: len(window.again),
     "again_tokens": lambda window: sum(seen.tokens for seen in window.again),
@@ -186,6 +202,62 @@ class Looker:
                 by_session[session].controls.append(window)
         rows = {name: compare(list(by_session.values()), m) for name, m in MEASURES.items()}
         return {name: _difference(row) for name, row in rows.items() if row is not None}
+
+
+# --- what compact gave and what it keeps ----------------------------------------------------------
+
+
+def given_by_hooks() -> dict[str, list[Mapping[str, object]]]:
+    """Return the hooks' notes by session. A line that is no note is skipped."""
+    notes = dict[str, list[Mapping[str, object]]]()
+    try:
+        text = (state_folder() / "hooks" / "given.jsonl").read_text("utf-8", "replace")
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home
+        return notes
+    for line in text.splitlines():
+        try:
+            note = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(note, dict):
+            notes.setdefault(str(note.get("session")), []).append(note)
+    return notes
+
+
+def was_given(notes: Sequence[Mapping[str, object]], compaction: Compaction) -> bool:
+    """Return whether one of a session's notes is of this compaction."""
+    for note in notes:
+        apart = seconds_between(str(note.get("time")), compaction.boundary.time)
+        is_near = apart is not None and abs(apart) < _NEAR
+        if is_near or (compaction.before and note.get("uuid") == compaction.before):
+            return True
+    return False
+
+
+def kept_by_compact(path: str, compaction: Compaction) -> dict[str, int] | None:
+    """Return how many of the person's messages and of the names used next compact keeps, in the
+    tokens of the summary. None if the file cannot be read as a conversation, or nothing fits.
+    """
+    if compaction.chain or not 0 < compaction.at <= _MOST:
+        return None
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(compaction.at)
+        transcript = wiring.read_transcript(path, data=data)
+        counter = wiring.token_counter("chat_completions")
+        tokens = counter.text(compaction.summary)
+        made = plan(
+            transcript.messages, max_tokens=tokens, format=transcript.wire, tokenizer="o200k"
+        )
+    except (CompactError, OSError):
+        return None
+    text = "\n".join(map(readable, made.context.messages))
+    plain, names = letters(text), with_file_names(names_in(text))
+    return {
+        "tokens": tokens,
+        "messages": sum(beginning(m.spoken.text) in plain for m in compaction.messages),
+        "names": len(compaction.window.used & names),
+    }
 
 
 # --- parts of the report --------------------------------------------------------------------------
