@@ -87,7 +87,7 @@ def digests(texts: Iterable[str]) -> set[int]:
         plain = _NUMBER.sub("", text)
         lines = plain.split("\n")
         if plain.isascii():
-            letters = map(len, plain.encode().translate(None, _OTHERS).split(b"\n"))
+            letters: Iterable[int] = map(len, plain.encode().translate(None, _OTHERS).split(b"\n"))
         else:
             letters = (sum(map(str.isalpha, line)) for line in lines)
         found.update(hash(x.strip()) for x, n in zip(lines, letters, strict=True) if n >= LETTERS)

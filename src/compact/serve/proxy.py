@@ -143,14 +143,14 @@ class Proxy:
         self, request: Request, face: Face, body: bytes, exchange: Exchange
     ) -> Response:
         # What is read beside must not be compressed.
-        without = (b"content-length", b"accept-encoding")
+        without = [b"content-length", b"accept-encoding"]
         identity = (b"accept-encoding", b"identity")
         for is_last in (False, True):
             if exchange.body == body:  # as it came, compressed or not
                 same, content = "identical", await request.body()
             else:
                 same, content = "rewritten", exchange.body
-                without = (*without, b"content-encoding")
+                without.append(b"content-encoding")
             headers = [*_forwarded(request.headers.raw, *without), identity]
             sent = self._request(request, headers, content)
             try:
