@@ -261,6 +261,10 @@ def test_the_doctor_says_how_it_stands(run, file):
     assert found() == ("claude-code", "note")  # Codex is not here, and not spoken of
     run("install", "claude-code", "--yes")
     assert found() == ("claude-code", "ok")
+    settings = json.loads(file.read_text())
+    for is_off, state in ((True, "broken"), (False, "ok")):
+        file.write_text(json.dumps({**settings, "disableAllHooks": is_off}, indent=2))
+        assert found() == ("claude-code", state)
     command = own_command().encode()
     file.write_bytes(file.read_bytes().replace(command, b"/gone/compactctl", 1))
     assert found() == ("claude-code", "broken")

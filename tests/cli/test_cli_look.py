@@ -77,6 +77,22 @@ def test_the_first_screen(run, homes):
     assert "compactctl install claude-code" in lines[-1]
 
 
+def test_sessions_with_the_hook_stand_beside_those_without(run, homes, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for number in range(4):
+        forgetful(f"s{number}", again=number > 1).write(homes)
+    assert "Our hook" not in run("look").out
+    notes = tmp_path / "state" / "compact" / "hooks" / "given.jsonl"
+    notes.parent.mkdir(parents=True)
+    rows = [(n, next(r for r in forgetful(n).rows if r.get("subtype"))) for n in ("s0", "s1")]
+    given = [{"session": name, "time": row["timestamp"], "uuid": None} for name, row in rows]
+    notes.write_text("\n".join(map(json.dumps, given)))
+    lines = run("look").out.splitlines()
+    at = next(n for n, line in enumerate(lines) if "Our hook gave something back 2 times" in line)
+    assert lines[at].split()[-3:] == ["with", "without", "difference²"]
+    assert re.search(r"look-ups of what .* 0\.0 +1\.0 +–$", lines[at + 1])
+
+
 def test_nothing_is_called_due_to_few_compactions(run, homes):
     for number in range(9):
         forgetful(f"{number}-other-session").write(homes)

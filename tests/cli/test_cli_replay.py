@@ -110,6 +110,11 @@ def test_the_price_is_that_of_each_kind_of_token(run, file):
         row["dollars"] * 1e6 - 2 * row["uncached"] - 0.5 * (row["tokens"] - row["uncached"])
     ) / 10
     assert 200 < answered < 3_000  # 60 short answers
+    named, typed = (
+        replayed(run, file, "all", options=("--price", price))[1]["all"]["dollars"]
+        for price in ("gpt-4.1", "2,0.5,8")
+    )
+    assert named == typed > 0
     _, rows = replayed(run, file, "all", options=("--price", "0,0,0"))
     assert rows["all"]["dollars"] == 0
     assert "dollars" not in replayed(run, file, "all")[1]["all"]

@@ -392,3 +392,9 @@ def test_one_number_for_what_a_model_sees(run, sample):
     seen = json.loads(run("show", "harbour", "context", "--json").out)
     shown = json.loads(run("show", "harbour", "--json").out)
     assert seen["tokens"] == shown["now"]["tokens"]
+
+
+def test_of_a_file_with_several_conversations_one_must_be_made_a_session(run, fixtures):
+    export = str(fixtures / "chatgpt_export.json")
+    for command in ("recall", "expand"):
+        conftest.refused(run(command, export, "1"), "holds 2 conversations", "sessions import")

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from compact.look.differences import Session, compare, contrast
-from compact.look.given import given_by_hooks
 from compact.look.lines import NameReader, digests
 from compact.look.measures import Conversation, Seen, Window
 from compact.look.moments import asked_again
-from compact.look.report import Looker, short_ids
+from compact.look.report import Looker, given_by_hooks, short_ids
 from compact.look.tools import reads_only
 from compact.transcripts.boundaries import Reader, find, has_compaction
 from tests.look.sessions import Claude, forgetful, text_lines

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -108,6 +110,33 @@ def test_a_named_session_and_a_bypass(proxy, recorder):
         assert len(seen.got[-1].body) < len(body)
         assert not [key for key, _ in seen.got[-1].headers if key.startswith(b"x-compact")]
     assert served.count("sessions_total") == 0, "it was named"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_a_compressed_request_is_read_and_passes_as_it_came(proxy, recorder, coding):
+    seen, upstream = recorder
+    served = proxy(upstream, max_context_tokens=WINDOW)
+    pack = gzip.compress if coding == "gzip" else zlib.compress
+    said = [
+        {"role": ("user", "assistant")[i % 2], "content": prose(random.Random(i), 90)}
+        for i in range(41)
+    ]
+    coded = {"content-encoding": coding}
+    with httpx.Client(base_url=served.url, verify=False, trust_env=False, timeout=60) as client:
+        for rows, done in ((said[:1], "untouched"), (said, "fitted")):
+            body = json.dumps({"model": "m", "messages": rows}).encode()
+            packed = pack(body)
+            answer = client.post(CHAT, content=packed, headers=coded)
+            assert answer.headers["x-compact"] == done
+            arrived, headers = seen.got[-1].body, dict(seen.got[-1].headers)
+            if done == "untouched":
+                assert (arrived, headers[b"content-encoding"]) == (packed, coding.encode())
+            else:
+                assert len(json.loads(arrived)["messages"]) < len(rows)
+                assert b"content-encoding" not in headers
+        for broken in (b"no " + coding.encode(), pack(b"{}")[:-3]):
+            answer = client.post(CHAT, content=broken, headers=coded)
+            assert (answer.headers["x-compact"], seen.got[-1].body) == ("unreadable", broken)
 
 
 def test_sessions_do_not_grow_without_end_and_one_that_was_forgotten_goes_on(proxy, recorder):

@@ -24,7 +24,7 @@ from compact.cli.options import (
 )
 from compact.cli.settings import name_of_store, settings_of
 from compact.config import CompactConfig, did_you_mean
-from compact.errors import CompactError, InvalidConfig, NotFound, StoreFailed
+from compact.errors import CompactError, InvalidConfig, InvalidTranscript, NotFound, StoreFailed
 from compact.files import is_file, named_path
 from compact.messages.events import Event
 from compact.messages.messages import SHORT_ID
@@ -219,15 +219,42 @@ def to_read(options: OpenOptions) -> Iterator[ContextManager]:
         with entered(options) as (_, ctx):
             yield ctx
         return
-    from compact.exchange import importing
-
-    settings, store = settings_of(options), wiring.session_store(":memory:")
-    with closing(store):
-        read = importing.of_transcript(wiring.read_transcript(file), file.stem, file.name)
-        whole = importing.as_new(read, store, settings, session_id=file.stem)
-        catalog = SessionCatalog(store, str(file), settings)
-        with context_of(catalog, importing.put(store, whole)) as ctx:
+    catalog = catalog_of_file(file, settings_of(options))
+    with closing(catalog.store):
+        sessions = catalog.sessions()
+        if len(sessions) > 1:
+            raise InvalidTranscript(
+                catalog.file,
+                f"holds {len(sessions):,} conversations: make sessions of them with "
+                "compactctl sessions import, and name one",
+            )
+        with context_of(catalog, sessions[0]) as ctx:
             yield ctx
+
+
+def catalog_of_file(path: Path, settings: CompactConfig, *, masks: bool = False) -> SessionCatalog:
+    """Return the conversations of a file as sessions in memory. If `masks`, without their secrets.
+
+    Raises:
+        InvalidTranscript: the file holds no conversation that can be read.
+    """
+    from compact.exchange import exporting, importing, sources
+
+    store, reason = wiring.session_store(":memory:"), InvalidTranscript(str(path), "holds nothing")
+    for found in sources.conversations_in(sources.SourceFile(path, is_named=True)):
+        if isinstance(found.read, InvalidTranscript):
+            reason = found.read
+            continue
+        read = found.read
+        if masks:
+            read = exporting.without_secrets(read, settings.redactor())
+        id = read.session.id
+        if any(session.id == id for session in store.sessions()):
+            id = f"{id}-{found.number}"
+        importing.put(store, importing.as_new(read, store, settings, session_id=id))
+    if not store.sessions():
+        raise reason
+    return SessionCatalog(store, str(path), settings)
 
 
 @contextmanager

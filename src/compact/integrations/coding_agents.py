@@ -94,6 +94,16 @@ def installed(host: Host) -> list[dict[str, Any]]:
     ]
 
 
+def is_turned_off(host: Host) -> bool:
+    """Whether the host's file says that no hook is run (`disableAllHooks`).
+
+    Raises:
+        InvalidConfig: as `installed`.
+    """
+    text = _read(host)
+    return bool(text) and json.loads(text).get("disableAllHooks") is True
+
+
 def install(host: Host, *, only_try: bool = False) -> bool:
     """Add our groups to the host's file. Return whether that changes the file.
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from string import ascii_letters
 
 LETTERS = 12
 """The fewest letters of a line that counts. `}` or `return nil` is known from everywhere."""
-_LETTERS = re.compile(rf"(?:[^\W\d_][\W\d_]*){{{LETTERS}}}")
+_OTHERS = bytes(set(range(128)) - set(b"\n" + ascii_letters.encode()))
+"""Bytes that are no letters. Line ends stay, for the letters of each line are counted."""
 _MOST_WORDS = 150_000
 """Words that are remembered, some 20 MB. Then they are read anew."""
-_NUMBER = re.compile(r"\s*\d+(?:→|[:\-\t])|[\w./@+-]+?[:-]\d+[:-]")
+_NUMBER = re.compile(r"(?m)^(?:[^\S\n]*\d+(?:→|[:\-\t])|[\w./@+-]+?[:-]\d+[:-])")
 """The number before a line of a file, and the path and number before a line that was searched."""
 _ENDINGS = (
     "go py pyi ts tsx js jsx mjs rs java kt swift c h cc cpp hpp rb php sh sql html css scss md "
@@ -77,17 +79,19 @@ class NameReader:
 
 
 def digests(texts: Iterable[str]) -> set[int]:
-    """Return by what the lines of texts are known again. Lines with few letters are left out."""
-    lines = {line for text in texts for line in text.split("\n") if len(line) >= LETTERS}
-    return set(map(digest, lines)) - {0}
-
-
-def digest(line: str) -> int:
-    """Return by what a line is known again, without its number; 0 if it has too few letters."""
-    if len(line) < LETTERS:
-        return 0
-    plain = line[found.end() :] if (found := _NUMBER.match(line)) else line
-    return (hash(plain.strip()) or 1) if _LETTERS.search(plain) else 0
+    """Return by what the lines of texts are known again, without the numbers before them. Lines
+    with few letters are left out.
+    """
+    found = set[int]()
+    for text in texts:
+        plain = _NUMBER.sub("", text)
+        lines = plain.split("\n")
+        if plain.isascii():
+            letters: Iterable[int] = map(len, plain.encode().translate(None, _OTHERS).split(b"\n"))
+        else:
+            letters = (sum(map(str.isalpha, line)) for line in lines)
+        found.update(hash(x.strip()) for x, n in zip(lines, letters, strict=True) if n >= LETTERS)
+    return found
 
 
 def names_in(text: str) -> tuple[str, ...]:

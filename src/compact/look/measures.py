@@ -121,13 +121,13 @@ class Window:
         self.known -= action.lines
         self.known -= action.written
 
-    def hear(self, names: set[str], *, by_agent: bool) -> None:
-        """Take the names of the next message."""
+    def hear(self, names: set[str], shown: set[str] | None) -> None:
+        """Take the names of the next message: those that it shows if it is not the agent's."""
         if self.messages >= MESSAGES:
             return
         self.messages += 1
-        if not by_agent:
-            self.shown |= with_file_names(names)
+        if shown is not None:
+            self.shown |= shown
             return
         seen = self.first_seen
         new = {name for name in names - self.used if seen.get(name, inf) < self.moment}
@@ -164,6 +164,8 @@ class Compaction:
     spoken_before: int
     """How much had been said by then, of the conversation's `spoken`."""
     summary: str = ""
+    named: set[str] = field(default_factory=set)
+    """Names in the summary."""
     cached: int | None = None
     """Tokens that the first request after it wrote into the provider's cache."""
 
@@ -239,7 +241,9 @@ class Conversation:
         """Take the summary. A file may say it twice, or in pieces."""
         now = self.compactions[-1]
         now.summary = f"{now.summary}\n{row.said}".strip()
-        self._learn(self._reader.names((row.said,)))
+        names = self._reader.names((row.said,))
+        now.named |= with_file_names(names)
+        self._learn(names)
         text = letters(now.summary)
         for message in now.messages:
             message.in_summary |= beginning(message.spoken.text) in text
@@ -251,8 +255,9 @@ class Conversation:
     def _message(self, row: Row) -> None:
         by_agent = row.kind == "agent"
         named = self._reader.names((row.said, *row.texts))
+        shown = with_file_names(named) if self._open and not by_agent else None
         for window in self._open:
-            window.hear(named, by_agent=by_agent)
+            window.hear(named, shown)
         self._learn(named)
         self._messages += 1
         self._time, self._row = row.time or self._time, row.key
@@ -299,8 +304,7 @@ class Conversation:
         return Window(key, known, errors, self._first_seen, moment)
 
     def _learn(self, names: set[str]) -> None:
-        for name in names:
-            self._first_seen.setdefault(name, self._messages)
+        self._first_seen |= dict.fromkeys(names - self._first_seen.keys(), self._messages)
 
     def _give(self, lines: set[int]) -> None:
         for window in self._open:

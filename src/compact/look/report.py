@@ -8,21 +8,33 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from compact import wiring
+from compact.errors import CompactError
+from compact.files import state_folder
 from compact.look.differences import Difference, Session, compare, contrast
-from compact.look.given import given_by_hooks, was_given
-from compact.look.keeping import kept_by_compact
 from compact.look.lines import NameReader, names_in, with_file_names
-from compact.look.measures import Compaction, Conversation, Seen, Spoken, Window, numbers
+from compact.look.measures import (
+    Compaction,
+    Conversation,
+    Seen,
+    Spoken,
+    Window,
+    beginning,
+    letters,
+    numbers,
+    seconds_between,
+)
 from compact.look.moments import Asked, Moment, asked_again, nearest_lines, worst
 from compact.secrets.redaction import redact
+from compact.session.one_call import plan
 from compact.text.instructions import score_of
+from compact.text.terms import readable
 
 if TYPE_CHECKING:
     from compact.transcripts.boundaries import Found
@@ -33,6 +45,10 @@ WITHIN = 7
 """Days within which a deletion is told."""
 SPOKEN = 3
 """Messages that are shown from before and from after a compaction."""
+_NEAR = 600.0
+"""Seconds between a hook's note and the compaction that it is of."""
+_MOST = 64_000_000
+"""Bytes of a file before a compaction that are read whole."""
 MEASURES: Mapping[str, Callable[[Window], float | None]] = {
     "again": lambda window: len(window.again),
     "again_tokens": lambda window: sum(seen.tokens for seen in window.again),
@@ -61,28 +77,21 @@ class Case:
     """The last words before the compaction, and the first ones after it."""
 
 
-@dataclass(slots=True)
-class Files:
-    """What was found in the files."""
-
-    sessions: list[str] = field(default_factory=list)
-    size: int = 0
-    broken: Counter[str] = field(default_factory=lambda: Counter[str]())
-    """Path → lines that could not be read."""
-    cases: dict[str, Case] = field(default_factory=dict)
-    controls: dict[str, tuple[str, Window]] = field(default_factory=dict)
-    """Key of a moment without a compaction → its session and its window."""
-    expiring: int | None = None
-    days: int = DAYS
-
-
 class Looker:
     """Looks into files one after the other."""
 
     def __init__(
         self, *, since: float | None = None, project: str = "", mask: Callable[[str], str] | None
     ) -> None:
-        self.files = Files()
+        self._sessions = list[str]()
+        self._size = 0
+        self._broken = Counter[str]()
+        """Path → lines that could not be read."""
+        self._cases: dict[str, Case] = {}
+        self._controls: dict[str, tuple[str, Window]] = {}
+        """Key of a moment without a compaction → its session and its window."""
+        self._expiring: int | None = None
+        self._days = DAYS
         self._since, self._project = since, project.lower()
         self._mask = mask or (lambda text: redact(text).text)
         self._names = NameReader()
@@ -94,11 +103,11 @@ class Looker:
         if self._project not in str(file.path).lower():
             return
         if not file.is_part:
-            self.files.sessions.append(session_of(file.path))
-        self.files.size += file.size
+            self._sessions.append(session_of(file.path))
+        self._size += file.size
         if not file.is_part and (days := days_kept(file)) is not None:
             soon = expires_within(file, days, time.time())
-            self.files.days, self.files.expiring = days, (self.files.expiring or 0) + soon
+            self._days, self._expiring = days, (self._expiring or 0) + soon
         if not wiring.has_compaction(file):
             return
         conversations = dict[str, Conversation]()
@@ -108,7 +117,7 @@ class Looker:
                 conversations[row.chain] = Conversation(self._names, self._tokens)
             conversations[row.chain].take(row)
         if reader.broken:
-            self.files.broken[str(file.path)] = reader.broken
+            self._broken[str(file.path)] = reader.broken
         for conversation in conversations.values():
             conversation.finish()
             self._count(file, conversation)
@@ -120,13 +129,13 @@ class Looker:
         session = session_of(file.path)
         for compaction in conversation.compactions:
             key = compaction.boundary.key
-            known = self.files.cases.get(key)
+            known = self._cases.get(key)
             if known and known.compaction.window.actions >= compaction.window.actions:
                 continue
             if self._since and time_of(compaction.boundary.time) < self._since:
                 continue
             start = compaction.spoken_before
-            self.files.cases[key] = Case(
+            self._cases[key] = Case(
                 file=file,
                 session=session,
                 compaction=compaction,
@@ -138,32 +147,32 @@ class Looker:
             )
         if conversation.compactions:
             for window in conversation.controls:
-                self.files.controls.setdefault(window.key, (session, window))
+                self._controls.setdefault(window.key, (session, window))
 
     def report(self, *, whole: bool = False, told: Callable[[str], None]) -> dict[str, Any]:
         """Return what was found, with all secrets masked. If `whole`, with the texts of each
         compaction and what compact would keep, and not only of the moments.
         """
-        files, self._names = self.files, NameReader()  # what follows takes its memory
-        cases = sorted(files.cases.values(), key=lambda c: (c.session, c.compaction.at))
+        self._names = NameReader()  # what follows takes its memory
+        cases = sorted(self._cases.values(), key=lambda c: (c.session, c.compaction.at))
         moments = worst([(case.compaction, case.asked) for case in cases])
         shown = {moment.case for moment in moments}
         kept = dict[int, dict[str, int] | None]()
-        short = short_ids(files.sessions)
+        short = short_ids(self._sessions)
         for index in range(len(cases)) if whole else sorted(shown):
             told(f"Compressing what came before compaction {len(kept) + 1}")
             if cases[index].compaction.boundary.is_readable:
                 kept[index] = kept_by_compact(str(cases[index].file.path), cases[index].compaction)
         value = {
             "since": _local(self._since),
-            "sessions": len(files.sessions),
-            "bytes": files.size,
+            "sessions": len(self._sessions),
+            "bytes": self._size,
             "compacted_sessions": len({case.session for case in cases}),
             "compactions": len(cases),
             "automatic": sum(bool(case.compaction.boundary.automatic) for case in cases),
             "in_subagents": sum(bool(case.compaction.chain) for case in cases),
-            "unreadable": {"lines": files.broken.total(), "files": len(files.broken)},
-            "expiring": {"sessions": files.expiring, "days": files.days},
+            "unreadable": {"lines": self._broken.total(), "files": len(self._broken)},
+            "expiring": {"sessions": self._expiring, "days": self._days},
             "pauses": _pauses(cases),
             "compared": self._compared(cases),
             "said": [
@@ -188,11 +197,67 @@ class Looker:
                 by_session.setdefault(case.session, Session([], [])).here.append(
                     case.compaction.window
                 )
-        for session, window in self.files.controls.values():
+        for session, window in self._controls.values():
             if session in by_session:
                 by_session[session].controls.append(window)
         rows = {name: compare(list(by_session.values()), m) for name, m in MEASURES.items()}
         return {name: _difference(row) for name, row in rows.items() if row is not None}
+
+
+# --- what compact gave and what it keeps ----------------------------------------------------------
+
+
+def given_by_hooks() -> dict[str, list[Mapping[str, object]]]:
+    """Return the hooks' notes by session. A line that is no note is skipped."""
+    notes = dict[str, list[Mapping[str, object]]]()
+    try:
+        text = (state_folder() / "hooks" / "given.jsonl").read_text("utf-8", "replace")
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home
+        return notes
+    for line in text.splitlines():
+        try:
+            note = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(note, dict):
+            notes.setdefault(str(note.get("session")), []).append(note)
+    return notes
+
+
+def was_given(notes: Sequence[Mapping[str, object]], compaction: Compaction) -> bool:
+    """Return whether one of a session's notes is of this compaction."""
+    for note in notes:
+        apart = seconds_between(str(note.get("time")), compaction.boundary.time)
+        is_near = apart is not None and abs(apart) < _NEAR
+        if is_near or (compaction.before and note.get("uuid") == compaction.before):
+            return True
+    return False
+
+
+def kept_by_compact(path: str, compaction: Compaction) -> dict[str, int] | None:
+    """Return how many of the person's messages and of the names used next compact keeps, in the
+    tokens of the summary. None if the file cannot be read as a conversation, or nothing fits.
+    """
+    if compaction.chain or not 0 < compaction.at <= _MOST:
+        return None
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(compaction.at)
+        transcript = wiring.read_transcript(path, data=data)
+        counter = wiring.token_counter("chat_completions")
+        tokens = counter.text(compaction.summary)
+        made = plan(
+            transcript.messages, max_tokens=tokens, format=transcript.wire, tokenizer="o200k"
+        )
+    except (CompactError, OSError):
+        return None
+    text = "\n".join(map(readable, made.context.messages))
+    plain, names = letters(text), with_file_names(names_in(text))
+    return {
+        "tokens": tokens,
+        "messages": sum(beginning(m.spoken.text) in plain for m in compaction.messages),
+        "names": len(compaction.window.used & names),
+    }
 
 
 # --- parts of the report --------------------------------------------------------------------------
@@ -334,10 +399,9 @@ def _told(
 
 
 def _kept_by_summary(compaction: Compaction) -> dict[str, int]:
-    named = with_file_names(names_in(compaction.summary))
     return {
         "messages": sum(message.in_summary for message in compaction.messages),
-        "names": len(compaction.window.used & named),
+        "names": len(compaction.window.used & compaction.named),
     }
 
 
@@ -353,7 +417,6 @@ def short_ids(sessions: Sequence[str]) -> dict[str, str]:
 
 def _each(case: Case, kept: dict[str, int] | None) -> dict[str, Any]:
     compaction, window = case.compaction, case.compaction.window
-    named = with_file_names(names_in(compaction.summary))
     return {
         "session": case.session,
         "file": str(case.file.path),
@@ -368,7 +431,7 @@ def _each(case: Case, kept: dict[str, int] | None) -> dict[str, Any]:
         "hook_gave": case.given,
         "actions_after": window.actions,
         **numbers(window),
-        "names_unseen_in_summary": len(window.unseen & named),
+        "names_unseen_in_summary": len(window.unseen & compaction.named),
         "messages": len(compaction.messages),
         "messages_in_summary": sum(m.in_summary for m in compaction.messages),
         "messages_in_next": sum(bool(m.in_next) for m in compaction.messages),

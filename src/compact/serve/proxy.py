@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
@@ -30,6 +31,9 @@ _HOPS = frozenset(
 )
 """Headers of one connection only (RFC 9110, 7.6.1), and the name of this host."""
 _STREAMS = ("text/event-stream", "application/x-ndjson")
+LARGEST_BODY = 500_000_000
+"""Bytes of the largest compressed body that is read, once it is unpacked."""
+_ZIPPED = ("gzip", "x-gzip", "deflate")
 Header = tuple[bytes, bytes]
 KEEP = 2.0
 """Seconds that an idle connection to the server is kept: less than common servers keep theirs."""
@@ -93,7 +97,7 @@ class Proxy:
         if face is None or request.headers.get(BYPASS, "").lower() not in ("", "0", "false"):
             self._metrics.add("requests_total", api=face.name if face else "other", done="passed")
             return await self._passed(request, face)
-        body = await request.body()
+        body = _plain(await request.body(), request.headers.get("content-encoding", ""))
         started = perf_counter()
         exchange = await self._desk.opened(face, body, request.headers)
         self._metrics.took(perf_counter() - started)
@@ -139,13 +143,16 @@ class Proxy:
         self, request: Request, face: Face, body: bytes, exchange: Exchange
     ) -> Response:
         # What is read beside must not be compressed.
-        headers = [
-            *_forwarded(request.headers.raw, b"content-length", b"accept-encoding"),
-            (b"accept-encoding", b"identity"),
-        ]
+        without = [b"content-length", b"accept-encoding"]
+        identity = (b"accept-encoding", b"identity")
         for is_last in (False, True):
-            same = "identical" if exchange.body == body else "rewritten"
-            sent = self._request(request, headers, exchange.body)
+            if exchange.body == body:  # as it came, compressed or not
+                same, content = "identical", await request.body()
+            else:
+                same, content = "rewritten", exchange.body
+                without.append(b"content-encoding")
+            headers = [*_forwarded(request.headers.raw, *without), identity]
+            sent = self._request(request, headers, content)
             try:
                 answer = await self._asked(request, sent)
                 self._metrics.add("bodies_total", sent=same)
@@ -245,6 +252,20 @@ def _forwarded(
     }
     dropped = _HOPS | named | {*without}
     return [(k, v) for k, v in given if k not in dropped and not k.startswith(b"x-compact-")]
+
+
+def _plain(body: bytes, encoding: str) -> bytes:
+    """Return a request's body as its client wrote it. What is compressed in another way, is broken
+    or becomes too large stays as it is, and is then no readable request.
+    """
+    if encoding.strip().lower() not in _ZIPPED:
+        return body
+    unzip = zlib.decompressobj(zlib.MAX_WBITS | 32)  # tells gzip and zlib apart by itself
+    try:
+        plain = unzip.decompress(body, LARGEST_BODY)
+    except zlib.error:
+        return body
+    return plain if unzip.eof else body
 
 
 async def _only(body: bytes) -> AsyncIterator[bytes]:

@@ -221,7 +221,7 @@ class Reader:
         if self.file.format == "opencode":
             yield from self._document()
             return
-        with self.file.path.open("rb") as stream:
+        with self.file.path.open("rb", buffering=_CHUNK) as stream:
             at = 0
             while line := stream.readline(LONGEST_LINE):
                 start, at = at, at + len(line)

@@ -160,11 +160,15 @@ def hooks() -> Iterator[Finding]:
             continue
         try:
             groups = coding_agents.installed(host)
+            is_off = coding_agents.is_turned_off(host)
         except InvalidConfig as error:
             yield Finding(name, "note", str(error))
             continue
         if not groups:
             yield Finding(name, "note", f"no hooks: compactctl install {name}")
+        elif is_off:
+            text = f"no hook is run: {host.file} has disableAllHooks; take it out or set it false"
+            yield Finding(name, "broken", text)
         elif groups == list(coding_agents.entries().values()):
             yield Finding(name, "ok", f"hooks installed in {host.file}")
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ from compact.cli.render import Report, Styled
 from compact.cli.settings import settings_of
 from compact.cli.words import counted, one_line
 from compact.look.measures import AFTER, MESSAGES
-from compact.look.page import Texts, page_of
+from compact.look.page import page_of
 from compact.look.report import Looker, session_of
 from compact.secrets.redaction import Known, redact
 
@@ -49,6 +49,14 @@ _ROWS: Mapping[str, tuple[str, str]] = {
     "names_shown": ("names shown again before its use³", "share"),
 }
 """Measure → its line, and how its numbers are written."""
+_ACTIONS: Mapping[str, str] = {
+    "looked_up_again": "brought what it had seen before",
+    "refused_edits": "refused: not read yet",
+    "repeated_errors": "failed as before",
+}
+"""List of a compaction's actions → what they were."""
+_HOOK_ROWS = ("again", "refused", "names_shown")
+"""Measures that are shown with a hook beside without."""
 
 
 @command
@@ -104,11 +112,15 @@ def look(
     if at is not None:
         one = _numbered(value["each"], at)
         yield one
-        yield from map(Styled, _detail(one))
+        head, parts = _detail(one)
+        yield Styled(head)
+        for name, lines in parts.items():
+            yield Styled("\n".join(("", name.upper(), *(f"  {line}" for line in lines))))
         return
     yield value
     if html:
-        size = output.write(html, page_of(value, _texts(value)))
+        lines = lines_of(value, paths or [], rows=None)
+        size = output.write(html, page_of(lines, map(_detail, value["each"])))
         yield f"wrote {html} ({counted(value['compactions'], 'compaction')}, {size or 0:,} bytes)"
         return
     yield from map(Styled, lines_of(value, paths or []))
@@ -142,8 +154,8 @@ def _numbered(each: Sequence[dict[str, Any]], number: int) -> dict[str, Any]:
 # --- the first screen -----------------------------------------------------------------------------
 
 
-def lines_of(value: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
-    """Return the lines of the first screen, at most 44 of at most 80 columns."""
+def lines_of(value: Mapping[str, Any], paths: Sequence[str], rows: int | None = ROWS) -> list[str]:
+    """Return the lines of the first screen: at most that many, of at most 80 columns."""
     title = "compactctl look · read only, nothing leaves this machine"
     name = f" · {one_line(' '.join(paths), WIDTH - len(title) - 3)}" if paths else ""
     lines = [title + name, *_found(value)]
@@ -151,17 +163,12 @@ def lines_of(value: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
         return lines
     lines += ["", *_table(value), *_said(value["said"])]
     is_claude = any(said["format"] == "claude_code" for said in value["said"])
-    following = (*_NEXT, _INSTALL) if is_claude else _NEXT
-    room = ROWS - len(lines) - len(following) - 2
+    following = [] if rows is None else [*_NEXT, *([_INSTALL] if is_claude else [])]
     shown = list[str]()
     for number, moment in enumerate(value["moments"], 1):
-        block = [
-            f"  {number if index == 0 else ' '}  {line}"
-            for index, line in enumerate(
-                line for text in _moment(moment) for line in textwrap.wrap(text, WIDTH - 7)
-            )
-        ]
-        if len(shown) + len(block) > room:
+        told = (line for text in _moment(moment) for line in textwrap.wrap(text, WIDTH - 7))
+        block = [f"  {' ' if index else number}  {line}" for index, line in enumerate(told)]
+        if rows is not None and len(lines + shown + block + following) > rows - 2:
             break
         shown += block
     return [*lines, *(["", "The worst moments", *shown] if shown else []), *following]
@@ -204,16 +211,25 @@ def _table(value: Mapping[str, Any]) -> Iterator[str]:
     yield from _notes(value)
 
 
-def _rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def _rows(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     yield f"In the {AFTER} actions after a compaction", "here", "without¹", "due to it²"
-    for name, (line, kind) in _ROWS.items():
-        if row := value["compared"].get(name):
-            here, without = (_number(row[key], kind) for key in ("here", "without"))
-            yield line, here, without, _due(row, kind)
+    yield from _compared(value["compared"], _ROWS)
     pauses = value["pauses"]
     if pauses["known"]:
         total = f"{pauses['total'] / 60:,.0f} min in all"
         yield "the pause itself (median)", f"{pauses['median']:.0f} s", "", total
+    if (hook := value.get("hook")) and hook["compared"]:
+        given = counted(hook["given"], "time")
+        yield f"Our hook gave something back {given}", "with", "without", "difference²"
+        yield from _compared(hook["compared"], _HOOK_ROWS)
+
+
+def _compared(compared: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    for name in names:
+        if row := compared.get(name):
+            line, kind = _ROWS[name]
+            here, without = (_number(row[key], kind) for key in ("here", "without"))
+            yield line, here, without, _due(row, kind)
 
 
 def _notes(value: Mapping[str, Any]) -> Iterator[str]:
@@ -267,18 +283,6 @@ def _quoted(said: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
         yield "is quoted after it", said["in_summary"], said["messages"]
     if said["followed"]:
         yield "is quoted after the next one", said["in_next"], said["followed"]
-
-
-def _texts(value: Mapping[str, Any]) -> Texts:
-    said = [
-        (f"{_program(said)}: what you had said {label} ({part:,} of {whole:,})", part / whole)
-        for said in value["said"]
-        for label, part, whole in _quoted(said)
-    ]
-    moments = [list(_moment(moment)) for moment in value["moments"]]
-    is_any = bool(value["compactions"])
-    rows, notes = (list(_rows(value)), list(_notes(value))) if is_any else ([], [])
-    return Texts(list(_found(value)), rows, notes, said, moments)
 
 
 def _day(time: str) -> str:
@@ -345,36 +349,31 @@ def _kept(moment: Mapping[str, Any]) -> Iterator[str]:
 # --- one compaction -------------------------------------------------------------------------------
 
 
-def _detail(one: Mapping[str, Any]) -> Iterator[str]:
+def _detail(one: Mapping[str, Any]) -> tuple[str, dict[str, list[str]]]:
+    """Return a compaction's heading, and the lines of its parts."""
     size = f", {one['tokens_before']:,} tokens" if one["tokens_before"] else ""
     pause = f", pause {one['pause_seconds']:.0f} s" if one["pause_seconds"] else ""
-    yield f"{one['session']} · compaction {one['number']} · {_day(one['time'])}{size}{pause}"
-    yield ""
     quoted = f"{one['messages_in_summary']} of {counted(one['messages'], 'message')}"
-    yield f"BEFORE   what you had said: the summary quotes {quoted}"
-    for said in one["said"]:
-        mark = "in the summary    " if said["in_summary"] else "not in the summary"
-        yield f"  {mark} “{one_line(said['text'], 200)}”"
-    yield from _spoken(one["before"])
-    yield ""
-    yield "SUMMARY"
-    yield from (f"  {line}" for line in one["summary"].split("\n"))
-    yield ""
-    yield f"AFTER    the next {one['actions_after']} actions: {one['lookups']} look-ups"
-    yield from _spoken(one["after"])
-    for key, label in (
-        ("looked_up_again", "brought what it had seen before"),
-        ("refused_edits", "refused: not read yet"),
-        ("repeated_errors", "failed as before"),
-    ):
-        for action in one[key]:
-            subject = one_line(action["subject"], 120)
-            yield f"  {label}: {action['tool']} {subject} ({action['tokens']:,} tokens)"
-    yield ""
-    yield from _kept(one)
+    said = (
+        f"{'in the summary    ' if said['in_summary'] else 'not in the summary'} "
+        f"“{one_line(said['text'], 200)}”"
+        for said in one["said"]
+    )
+    actions = (
+        f"{label}: {action['tool']} {one_line(action['subject'], 120)} "
+        f"({action['tokens']:,} tokens)"
+        for key, label in _ACTIONS.items()
+        for action in one[key]
+    )
+    after = f"The next {one['actions_after']} actions: {one['lookups']} look-ups"
+    return f"{one['session']} · compaction {one['number']} · {_day(one['time'])}{size}{pause}", {
+        "Before": [f"The summary quotes {quoted} of yours", *said, *_spoken(one["before"])],
+        "Summary": one["summary"].split("\n"),
+        "After": [after, *_spoken(one["after"]), *actions, *_kept(one)],
+    }
 
 
 def _spoken(spoken: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for each in spoken:
         who = "you" if each["by_person"] else "agent"
-        yield f"  {_day(each['time'])} {who}: {one_line(each['text'], 300)}"
+        yield f"{_day(each['time'])} {who}: {one_line(each['text'], 300)}"

@@ -16,12 +16,9 @@ from compact.cli.errors import Stop, say
 from compact.cli.options import command, number_option, text_option
 from compact.cli.render import Report
 from compact.cli.settings import settings_of
-from compact.cli.stores import SessionCatalog, StoreOptions, opened
+from compact.cli.stores import SessionCatalog, StoreOptions, catalog_of_file, opened
 from compact.config import CompactConfig
-from compact.errors import InvalidInput, InvalidTranscript
-from compact.exchange.exporting import without_secrets
-from compact.exchange.importing import as_new, put
-from compact.exchange.sources import SourceFile, conversations_in
+from compact.errors import InvalidInput
 from compact.messages.sessions import DEFAULT_SCOPE
 
 
@@ -116,22 +113,7 @@ class TranscriptFile:
                 raise InvalidInput(f"{self.path}: a folder without a transcript (*.json, *.jsonl)")
             now = max((found.st_mtime_ns, found.st_size, path) for found, path in stats)
             if self._catalog is None or now != self._seen:
-                self._catalog, self._seen = self._imported(now[-1]), now
+                masks = self.settings.redact
+                self._catalog = catalog_of_file(now[-1], self.settings, masks=masks)
+                self._seen = now
             return self._catalog
-
-    def _imported(self, path: Path) -> SessionCatalog:
-        store, odd = wiring.session_store(":memory:"), list[InvalidTranscript]()
-        for found in conversations_in(SourceFile(path, is_named=True)):
-            if isinstance(found.read, InvalidTranscript):
-                odd.append(found.read)
-                continue
-            read = found.read
-            if self.settings.redact:
-                read = without_secrets(read, self.settings.redactor())
-            known = {session.id for session in store.sessions()}
-            own = read.session.id
-            id = f"{own}-{found.number}" if own in known else own
-            put(store, as_new(read, store, self.settings, session_id=id))
-        if odd and not store.sessions():
-            raise odd[0]
-        return SessionCatalog(store, str(path), self.settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,6 +23,16 @@ from compact.cli.replaying import Played, Replay, policy_named
 from compact.cli.words import counted
 
 DEFAULT = ("all", "newest:32k", "compact:32k")
+PRICES = {
+    "claude-opus-4-5": (5, 0.5, 25),
+    "claude-sonnet-4-5": (3, 0.3, 15),
+    "claude-haiku-4-5": (1, 0.1, 5),
+    "gpt-5": (1.25, 0.125, 10),
+    "gpt-5-mini": (0.25, 0.025, 2),
+    "gpt-4.1": (2, 0.5, 8),
+}
+"""Model → dollars for a million tokens that are new, cached and answered: list prices as of
+November 2025, without what some providers take for writing into the cache."""
 SAMPLE = 20
 """Calls for which a model is asked."""
 
@@ -36,7 +47,11 @@ class ReplayOptions(FileOptions):
     ] = None
     price: Annotated[
         str | None,
-        text_option("IN,CACHED,OUT", "Dollars for a million tokens, as 3,0.3,15."),
+        text_option(
+            "IN,CACHED,OUT",
+            "Dollars for a million tokens, as 3,0.3,15, or a model of the table of list prices "
+            f"(November 2025): {', '.join(PRICES)}.",
+        ),
     ] = None
     html: Annotated[str | None, text_option("OUT", "Also write a page with the plot.")] = None
     ask: Annotated[
@@ -58,7 +73,7 @@ def replay(options: ReplayOptions) -> Report:
     Examples:
       compactctl replay session.jsonl
       compactctl replay session.jsonl --policy all --policy newest:8k --policy compact:8k
-      compactctl replay session.jsonl --price 3,0.3,15 --html plot.html
+      compactctl replay session.jsonl --price claude-sonnet-4-5 --html plot.html
       compactctl replay session.jsonl --policy all --policy compact:8k --ask ollama:qwen3:8b
     """
     policies = [policy_named(each) for each in options.policy or DEFAULT]
@@ -94,7 +109,7 @@ def replay(options: ReplayOptions) -> Report:
         yield f"wrote {options.html} ({size or 0:,} bytes)"
 
 
-def _row(played: Played, price: list[float] | None) -> dict[str, Any]:
+def _row(played: Played, price: Sequence[float] | None) -> dict[str, Any]:
     sent, new = sum(played.tokens), sum(played.uncached)
     return {
         "policy": played.policy.name,
@@ -127,9 +142,9 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     return Table(("policy", *numbers), cells, right=numbers, whole=("policy",))
 
 
-def _price(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
+def _price(text: str | None) -> Sequence[float] | None:
+    if text is None or text in PRICES:
+        return PRICES.get(text or "")
     try:
         price = [float(each) for each in text.split(",")]
     except ValueError:
@@ -137,7 +152,7 @@ def _price(text: str | None) -> list[float] | None:
     if len(price) != 3 or min(price) < 0:
         raise typer.BadParameter(
             f"--price {text!r}: three numbers, dollars for a million tokens that are new, cached "
-            "and answered, as 3,0.3,15"
+            f"and answered, as 3,0.3,15; or one of {', '.join(PRICES)}"
         )
     return price
 
