@@ -112,10 +112,7 @@ def look(
     if at is not None:
         one = _numbered(value["each"], at)
         yield one
-        head, parts = _detail(one)
-        yield Styled(head)
-        for name, lines in parts.items():
-            yield Styled("\n".join(("", name.upper(), *(f"  {line}" for line in lines))))
+        yield from map(Styled, _screen_of(*_detail(one)))
         return
     yield value
     if html:
@@ -124,6 +121,13 @@ def look(
         yield f"wrote {html} ({counted(value['compactions'], 'compaction')}, {size or 0:,} bytes)"
         return
     yield from map(Styled, lines_of(value, paths or []))
+
+
+def _screen_of(head: str, parts: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield what the terminal shows of one compaction."""
+    yield head
+    for name, lines in parts.items():
+        yield "\n".join(("", name.upper(), *(f"  {line}" for line in lines)))
 
 
 def _places(names: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
