@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "adapters": (0, 0, 0),
     "apps": (0, 0, 0),
     "cli": (7, 39, 0),
-    "engine": (60, 213, 0),
+    "engine": (60, 214, 0),
     "estimators": (0, 0, 0),
     "exchange": (0, 8, 0),
     "exporters": (0, 0, 0),

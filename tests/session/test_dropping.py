@@ -86,7 +86,7 @@ def test_only_the_first_compression_and_what_is_not_plain_run_the_pipeline(
         ctx.add_message(message)
         ctx.get_context_for_model()
     assert ctx.compressions > 20
-    assert len(runs) < ctx.compressions / 4
+    assert len(runs) < ctx.compressions / 2  # a part of what is far too large is shown
 
 
 def test_a_pinned_result_keeps_its_call() -> None:

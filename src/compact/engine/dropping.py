@@ -27,6 +27,9 @@ from compact.messages.context import ActiveContext
 from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.messages.policy import CompactPolicy
 
+LEAST_USED = 0.5
+"""If less than this share of the limit were used, the pipeline chooses: it shows a part of what is
+so large."""
 Rows = list[tuple[int | None, Message]]
 
 
@@ -36,19 +39,14 @@ def without_oldest(
     """Return `shown`, the messages in view, without the oldest groups that do not fit the limit.
     None if the pipeline has to choose.
     """
-    before = standing.live[0] if len(standing.live) == 1 else None
-    if policy.strategy != "off" or before is None or before.made_by != RECEIPT.summary.made_by:
+    if policy.strategy != "off" or standing.pressure != "none" or history.compacted >= 0:
         return None
-    if standing.pressure != "none" or history.compacted >= 0:
-        return None
+    before = _receipt_in_view(standing)
     held, floor = _held(history, policy, budget, standing)
-    if not all(_is_alone(history, i) for i in {*held, *standing.kept}):
+    last = _newest_group(history, standing, held)
+    if before is None or last is None:
         return None
     sizes = _sizes(history, shown)
-    newest = (g for g in groups_from_end(history) if any(i not in held for i in g))
-    last = next(newest, None)
-    if last is None or any(i in held for i in last):
-        return None
     excess = standing.tokens - budget.limit + SLACK
     cut = _cut(history, standing, sizes, held, excess, last.start)
     gone = {i for i in sizes if i < cut and i not in held}
@@ -61,20 +59,16 @@ def without_oldest(
     limit = budget.limit if tokens <= budget.limit else budget.hard or budget.limit
     if tokens > limit:
         rows, tokens = _clipped(Ladder(history, policy), last, rows, tokens, limit)
-    told = with_gaps(rows)
-    gaps = sum(count(message) for _, message in told if is_gap(message))
-    if tokens + gaps <= limit:
-        rows, tokens = told, tokens + gaps
+    rows, tokens = _with_gaps(history, rows, tokens, limit)
     context = ActiveContext(
         messages=tuple(message for _, message in rows),
         seams=seams_of(rows),
         tokens=tokens,
         checkpoints=(receipt,),
     )
-    if tokens > limit or violations(context.messages, history.wire.rules):
+    if not LEAST_USED * limit < tokens <= limit or violations(context.messages, history.wire.rules):
         return None
     why = f"what came before message {cut:,} did not fit and became a receipt"
-    why = f"{why} of {receipt.token_count:,} tokens"
     freed = standing.tokens - tokens
     plan = plan_of(
         history,
@@ -97,6 +91,29 @@ def without_oldest(
         pieces=pieces_of(rows, history),
         news=tuple(news_of(standing.live, plan)),
     )
+
+
+def _receipt_in_view(standing: Standing) -> Checkpoint | None:
+    """Return the only checkpoint in view, if it is a receipt."""
+    alone = standing.live[0] if len(standing.live) == 1 else None
+    return alone if alone and alone.made_by == RECEIPT.summary.made_by else None
+
+
+def _newest_group(history: History, standing: Standing, held: Collection[int]) -> Group | None:
+    """Return the newest group that is not held as a whole. None if a part of it is held, or a
+    message that is held belongs to a group of calls.
+    """
+    if not all(_is_alone(history, i) for i in {*held, *standing.kept}):
+        return None
+    last = next((g for g in groups_from_end(history) if any(i not in held for i in g)), None)
+    return None if last is None or any(i in held for i in last) else last
+
+
+def _with_gaps(history: History, rows: Rows, tokens: int, limit: int) -> tuple[Rows, int]:
+    """Return the rows and their tokens, with notes between turns of one role if these fit."""
+    told = with_gaps(rows)
+    gaps = sum(history.counter.message(message) for _, message in told if is_gap(message))
+    return (told, tokens + gaps) if tokens + gaps <= limit else (rows, tokens)
 
 
 def _held(
