@@ -115,8 +115,8 @@ class Mixing(Loop):
     said: list[Dict] = []  # noqa: RUF012 - shared on purpose
 
     def asked(self) -> Dict:
-        self.said[:] = [*self.said, self.messages[-1]]
-        words = "\n".join(str(message["content"]) for message in self.said)
+        self.said.append(self.messages[-1])
+        words = "\n".join(str(message["content"]) for message in list(self.said))
         return self.judge.answer([{"role": "user", "content": words}])
 
 
