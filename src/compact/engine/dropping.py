@@ -47,36 +47,31 @@ def without_oldest(
     if before is None or last is None:
         return None
     sizes = _sizes(history, shown)
-    excess = standing.tokens - budget.limit + SLACK
-    cut = _cut(history, standing, sizes, held, excess, last.start)
+    cut = _cut(history, standing, sizes, held, budget.limit - SLACK, last.start)
     gone = {i for i in sizes if i < cut and i not in held}
     receipt = _receipt(history, before, held, cut, gone)
     rows = list(_rest(shown, gone, before.id, receipt.message(history.own)))
-    count = history.counter.message
-    tokens = standing.tokens - sum(sizes[i] for i in gone)
-    tokens += receipt.token_count - before.token_count
-    tokens -= sum(count(message) for _, message in shown if is_gap(message))
+    tokens = standing.tokens + receipt.token_count - before.token_count
+    tokens -= sum(sizes[i] for i in gone) + _gaps(history, shown)
     limit = budget.limit if tokens <= budget.limit else budget.hard or budget.limit
     if tokens > limit:
         rows, tokens = _clipped(Ladder(history, policy), last, rows, tokens, limit)
     rows, tokens = _with_gaps(history, rows, tokens, limit)
+    messages = tuple(message for _, message in rows)
     context = ActiveContext(
-        messages=tuple(message for _, message in rows),
-        seams=seams_of(rows),
-        tokens=tokens,
-        checkpoints=(receipt,),
+        messages=messages, seams=seams_of(rows), tokens=tokens, checkpoints=(receipt,)
     )
-    if not LEAST_USED * limit < tokens <= limit or violations(context.messages, history.wire.rules):
+    if not LEAST_USED * limit < tokens <= limit or violations(messages, history.wire.rules):
         return None
     why = f"what came before message {cut:,} did not fit and became a receipt"
-    freed = standing.tokens - tokens
+    covered, freed = receipt.span.messages, standing.tokens - tokens
     plan = plan_of(
         history,
         context,
         limit=budget.limit,
         tokens_before=standing.tokens,
         floor=budget.floor(floor),
-        rungs=(Rung(name="summarize", why=why, messages=receipt.span.messages, freed=freed),),
+        rungs=(Rung(name="summarize", why=why, messages=covered, freed=freed),),
         fates=dict(_fates(history, rows)),
         reasons={i: (held.get(i, "recent"), i) for i, _ in rows if i is not None},
         steps={i: "among the newest messages that fit" for i in sizes if i not in held},
@@ -112,8 +107,13 @@ def _newest_group(history: History, standing: Standing, held: Collection[int]) -
 def _with_gaps(history: History, rows: Rows, tokens: int, limit: int) -> tuple[Rows, int]:
     """Return the rows and their tokens, with notes between turns of one role if these fit."""
     told = with_gaps(rows)
-    gaps = sum(history.counter.message(message) for _, message in told if is_gap(message))
+    gaps = _gaps(history, told)
     return (told, tokens + gaps) if tokens + gaps <= limit else (rows, tokens)
+
+
+def _gaps(history: History, rows: Placed) -> int:
+    """Return the tokens of the notes between turns of one role."""
+    return sum(history.counter.message(message) for _, message in rows if is_gap(message))
 
 
 def _held(
@@ -180,13 +180,14 @@ def _cut(
     standing: Standing,
     sizes: Mapping[int, int],
     held: Collection[int],
-    excess: int,
+    most: int,
     last: int,
 ) -> int:
-    """Return from where on everything stays, so that `excess` tokens go: at most `last`, where the
+    """Return from where on everything stays, so that `most` tokens stay: at most `last`, where the
     newest group begins.
     """
     cut = standing.cut
+    excess = standing.tokens - most
     excess -= sum(size for i, size in sizes.items() if i < cut and i not in held)
     while excess > 0 and cut < last:
         end = cut + 1
