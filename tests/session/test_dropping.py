@@ -100,3 +100,22 @@ def test_a_pinned_result_keeps_its_call() -> None:
         sent = ctx.get_context_for_model()
     kept = [m for m in sent if m.get("tool_call_id") == result.tool_results[0].call_id]
     assert len(kept) == 1
+
+
+def test_what_is_pinned_after_it_was_dropped_is_shown_again() -> None:
+    ctx = ContextManager(window=4_096, summarizer=None)
+    for message in _turns(random.Random(6), 40):
+        ctx.add_message(message)
+        ctx.get_context_for_model()
+    (receipt,) = ctx.checkpoints
+    gone = next(i for i in receipt.covered() if ctx.history.is_person(i) and i > 0)
+    words, before = ctx.history[gone].text, ctx.compressions
+    ctx.pin(ctx.history[gone])
+    for message in _turns(random.Random(7), 40):
+        ctx.add_message(message)
+        sent = ctx.get_context_for_model()
+        if ctx.compressions > before:
+            assert any(words in str(each["content"]) for each in sent)
+            (receipt,) = ctx.checkpoints
+            assert receipt.span.messages == len(receipt.covered())
+    assert ctx.compressions > before

@@ -44,9 +44,9 @@ def without_oldest(
     before = _receipt_in_view(standing)
     held, floor = _held(history, policy, budget, standing)
     last = _newest_group(history, standing, held)
-    if before is None or last is None:
-        return None
     sizes = _sizes(history, shown)
+    if before is None or last is None or not held.keys() <= sizes.keys():
+        return None  # what was pinned after it had gone is shown again
     cut = _cut(history, standing, sizes, held, budget.limit - SLACK, last.start)
     gone = {i for i in sizes if i < cut and i not in held}
     receipt = _receipt(history, before, held, cut, gone)
@@ -208,11 +208,11 @@ def _receipt(
         messages=before.span.messages + len(gone),
         tokens=None,
     )
-    kept = tuple(sorted(i for i in held if span.first <= i < cut))
+    kept = {*before.kept}.difference(gone) | {i for i in held if before.span.last < i < cut}
     made = before.model_copy(
         update={
             "span": span,
-            "kept": kept,
+            "kept": tuple(sorted(kept)),
             "parents": (before.id,),
             "until": history[span.last].timestamp,
         }
