@@ -119,3 +119,13 @@ def test_what_is_pinned_after_it_was_dropped_is_shown_again() -> None:
             (receipt,) = ctx.checkpoints
             assert receipt.span.messages == len(receipt.covered())
     assert ctx.compressions > before
+
+
+def test_an_earlier_checkpoint_at_the_start_stays() -> None:
+    ctx = ContextManager(window=4_096, summarizer=None)
+    text = "The gate was painted green."
+    ctx.add_message(role="user", content=text, metadata={"source": "checkpoint"})
+    for message in _turns(random.Random(3), 40):
+        ctx.add_message(message)
+        assert text in str(ctx.get_context_for_model())
+    assert ctx.compressions > 10

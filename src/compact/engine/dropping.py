@@ -14,7 +14,7 @@ from compact.engine.checkpoint import RECEIPT, sized
 from compact.engine.groups import Group, groups_from_end, partition
 from compact.engine.history import History
 from compact.engine.inputs import Budget, Standing
-from compact.engine.ladder import KEEP_STEPS, WORDS_SHARES, Ladder
+from compact.engine.ladder import KEEP_STEPS, LEADING, WORDS_SHARES, Ladder
 from compact.engine.pipeline import Proposal, news_of
 from compact.engine.plan import Fate, Reason, Rung, plan_of
 from compact.engine.prepare import SLACK
@@ -26,6 +26,7 @@ from compact.messages.checkpoints import Checkpoint, Span
 from compact.messages.context import ActiveContext
 from compact.messages.messages import SYSTEM_ROLES, Message
 from compact.messages.policy import CompactPolicy
+from compact.text.speakers import speaker_of
 
 LEAST_USED = 0.5
 """If less than this share of the limit were used, the pipeline chooses: it shows a part of what is
@@ -135,12 +136,23 @@ def _held(
         if position not in held:
             held[position] = "newest words"
             floor["newest user message"] = history.tokens(position)
-    first = history.first_request() if policy.pin_first_request else None
-    if first is not None and first in standing.kept:
-        held.setdefault(first, "first request")
+    for position, why in _opening(history, policy):
+        if position in standing.kept:
+            held.setdefault(position, why)
     above = budget.limit - budget.overhead_tokens - sum(floor.values())
     held |= {p: held.get(p, "words") for p in _words(history, persons, above, budget.words)}
     return held, floor
+
+
+def _opening(history: History, policy: CompactPolicy) -> Iterator[tuple[int, Reason]]:
+    """Yield the first request, and an earlier checkpoint at the start: no summary includes it."""
+    first = history.first_request() if policy.pin_first_request else None
+    if first is not None:
+        yield first, "first request"
+    for position in range(min(len(history), LEADING)):
+        if speaker_of(history[position]) == "checkpoint":
+            yield position, "checkpoint"
+            return
 
 
 def _words(history: History, persons: Sequence[int], above: int, most: int) -> Sequence[int]:
