@@ -106,9 +106,7 @@ def identify(
 
     empty = Layout(limit, since=standing.cut, spared=standing.kept)
     try:
-        told = notes is not None and not (
-            standing.is_session or standing.by_model or notes.is_plain_talk
-        )
+        told = notes is not None and not (standing.is_session or standing.by_model)
         layout = ladder.lay_out(empty, reserve, hard=hard, words=budget.words, told=told)
     except CannotFit as error:
         if budget.limit < (most := budget.hard or 0):

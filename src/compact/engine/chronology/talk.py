@@ -42,7 +42,10 @@ SPARE = 0.03
 """If more than this share of the room is left, it is filled with further sentences."""
 SPEAKER_TOKENS, LEAST_TOKENS = 8, 12
 """`SPEAKER_TOKENS`: most tokens of a line's speaker. `LEAST_TOKENS`: a smaller room stays empty."""
-SHORT_ANSWER = 4.0
+WHOLE_TURN = 400
+"""A message of at most so many characters is told whole or not at all: its sentences refer to each
+other."""
+SHORT_ANSWER = 10.0
 """An answer with less information (`info_of`) is shown with its question."""
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
@@ -153,7 +156,10 @@ def _spoken(item: Item) -> Spoken:
     if item.spoken is None:
         speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
         lines = lines_of(without_superseded(item.text))
-        said = [Said(item.position, speaker, x) for line in lines for x in sentences_of(line)]
+        told = [x for line in lines for x in sentences_of(line)]
+        if len(item.text) <= WHOLE_TURN:
+            told = [" ".join(told)] if told else []
+        said = [Said(item.position, speaker, x) for x in told]
         opening = info_of(said[0].text) if said else SHORT_ANSWER
         item.spoken = Spoken(said, opening, question_of(item.text))
     return item.spoken
