@@ -13,7 +13,7 @@ from compact.text import anchors
 from compact.text.sentences import beginning
 from compact.text.terms import STOP_WORDS
 
-SHORT, STUB, WHOLE = 40, 18, 0.55
+SHORT, STUB, REPLY, WHOLE = 40, 18, 48, 0.55
 """`SHORT`: a text of fewer tokens stays whole or is left out. `STUB`: fewest tokens of a cut text.
 `WHOLE`: from this share of its tokens on, a short text, or the user's, stays whole."""
 MARK_TOKENS = 8
@@ -30,7 +30,7 @@ LITTLE = 3.0
 """Sentences with less information (`info_of`) are left out first."""
 FEW_TOKENS = 12
 """Fewest tokens of room for the beginning of a sentence that does not fit."""
-UNIT = regex(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
+UNIT = regex(r"(?<=[.!?。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
 """Where a text is cut into sentences and lines."""
 _PIECE = regex(r"\S+\s*")
 WORD = regex(r"\w+")
@@ -115,9 +115,9 @@ class Cuttable:
         return f"\n{begun}" if begun and unit[:1] == "\n" else begun
 
 
-def stub_of(size: int) -> float:
+def stub_of(size: int, stub: int = STUB) -> float:
     """Return the least room (in tokens) in which a text of this many tokens is included."""
-    return WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
+    return WHOLE * size if size < SHORT else min(stub, WHOLE * size)
 
 
 def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
@@ -138,20 +138,20 @@ def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
 
 
 def _telling(units: Iterable[str], stays: Callable[[str], bool]) -> Iterator[str]:
-    """Drop sentences with hardly any information: headings, praise, announcements, code. Keep all
-    that `stays` wants.
+    """Drop what hardly says anything: blank lines, headings, code, and praise or announcements
+    before the first sentence that tells. Keep all that `stays` wants.
     """
-    in_code = False
+    in_code, begun = False, False
     for unit in units:
         words = unit.strip()
         if words.startswith("```"):
             in_code = not in_code
-        elif stays(words) or not (in_code or _is_frame(words)):
+        elif stays(words):
             yield unit
-
-
-def _is_frame(words: str) -> bool:
-    return words.startswith(("#", "---")) or info_of(words) < LITTLE
+        elif not in_code and words.strip("-| ") and words[0] != "#":
+            begun = begun or info_of(words) >= LITTLE
+            if begun:
+                yield unit
 
 
 def gist(text: str, most: int) -> str:

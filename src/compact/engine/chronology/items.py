@@ -19,6 +19,8 @@ from compact.engine.chronology.cutting import (
     UNIT,
     WHOLE,
     WORD,
+    STUB,
+    REPLY,
     Cuttable,
     info_of,
     squeezed,
@@ -292,7 +294,7 @@ def sized(item: Item, counter: TokenCounter) -> Sized:
         words, is_persons = squeezed(item.text), item.kind in PERSONS
         text = Cuttable(words, counter, _must_stay) if is_persons else Cuttable(words, counter)
         must, whole = MUST * item.demands**2, WHOLE if is_persons else 1.0
-        least, stub = text.least, stub_of(text.tokens)
+        least, stub = text.least, stub_of(text.tokens, STUB if is_persons else REPLY)
         sizes = text.tokens, least, must, whole * text.tokens, stub
         item.text_cut = row = Sized(
             text, sizes, min(stub, least / must) if least and must else stub
