@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from compact.engine.chronology.composing import Chronology
+from compact.engine.chronology.items import IN_ORDER
 from compact.engine.chronology.names import listed
 from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.now import lines_of
@@ -36,8 +37,9 @@ TOLD_PART = 0.45
 """Share of the room that a model's story may take in any case."""
 WORTH_TELLING = 0.05
 """If names leave at least this share of the room unused, the story gets it."""
-LEAST_STORY = 24
-"""Fewest tokens of room for a story."""
+LEAST_STORY, LED, ORDER_TOKENS = 24, 600, 16
+"""`LEAST_STORY`: fewest tokens of room for a story. `LED`: from so many on, a line says how to read
+it, in `ORDER_TOKENS`."""
 
 
 @dataclass(frozen=True)
@@ -116,15 +118,21 @@ class Composer:
         names, share = "", self._names_share
         if share:
             left -= int(share * room)
-        parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
+        parts[words] = self._told(chronology, left)
         if share:
             names = self._names(parts, int(share * room))
             unused = int(share * room) - self.counter.text(names)
             if unused > WORTH_TELLING * room:
                 left += int(0.9 * unused)
-                parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
+                parts[words] = self._told(chronology, left)
                 names = self._names(parts, min(int(share * room), room - self._size(parts)))
         return _joined({**parts, NAMES: names})
+
+    def _told(self, chronology: Chronology, room: int) -> str:
+        """Return the chronology in this room, under a line that says how to read it."""
+        is_led = room >= LED and not self.by_model
+        told = chronology.told(room - ORDER_TOKENS * is_led) if room >= LEAST_STORY else ""
+        return f"{IN_ORDER}\n{told}" if told and is_led else told
 
     def _chronology(self, story: str) -> Chronology:
         """Return what neither the story nor the prompt says, in order. Beside a model's story, only

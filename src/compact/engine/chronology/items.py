@@ -42,6 +42,8 @@ Kind = Literal["host", "request", "pasted", "aside", "closing", "said", "earlier
 user pasted; `aside`: what the user says inside tool results; `closing`: the assistant's last words
 before the user speaks; `said`: its other words; `earlier`: from an earlier checkpoint."""
 
+IN_ORDER = "Extracts in order, the newest last; a later one overrules an earlier one."
+"""The first line of a story by code."""
 MUST = 60.0
 """Extra weight of the sentences that must stay, for the clearest demand."""
 POWER, PERSONS_POWER = 0.6, 1.0
@@ -184,15 +186,20 @@ class Items:
                 self._add(item)
 
     def earlier(self, text: str, message_id: str, position: int) -> None:
-        """Record an earlier checkpoint, one item per line. A line that names its speaker becomes
-        that speaker's item again.
+        """Record an earlier checkpoint. A line that names its speaker, or says what was done,
+        becomes such an item again. Other lines stay together: they refer to each other.
         """
-        told = list[str]()
+        told, is_run = list[str](), False
         for line in text.splitlines():
-            if line.startswith("    ") and told:
+            if not line.strip() or _is_frame(line):
+                continue
+            words = _BULLET.sub("", line, count=1)
+            is_plain = not (words.startswith(("Host: ", "Did: ")) or _TOLD.match(words))
+            if told and (line.startswith("    ") or (is_run and is_plain)):
                 told[-1] += f"\n{line.strip()}"
-            elif line.strip() and not _is_frame(line):
-                told.append(_BULLET.sub("", line, count=1))
+            else:
+                told.append(line.strip() if is_plain else words)
+                is_run = is_plain
         self.tells_work = self.tells_work or any(words.startswith("Did: ") for words in told)
         for words in told:
             item = _item_of(words, message_id, position)
@@ -315,7 +322,7 @@ def _must_stay(sentence: str) -> bool:
 
 def _is_frame(line: str) -> bool:
     """Whether a checkpoint's line is only a heading, or only says that something is left out."""
-    return line.startswith(("#", REFERENCE_LINE)) or line.endswith("left out]")
+    return line.startswith(("#", REFERENCE_LINE, IN_ORDER)) or line.endswith("left out]")
 
 
 def _item_of(words: str, message_id: str, position: int) -> Item:

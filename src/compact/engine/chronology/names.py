@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import chain
@@ -14,6 +14,10 @@ from compact.messages.tokens import TokenCounter
 
 THRIFT = 0.5
 """A name's weight is divided by its tokens to this power: short names are worth more."""
+ROLES: Mapping[str, str] = {"path": "Files", "file": "Files", "identifier": "In code or data"}
+OTHER, ROLE_TOKENS, SORTED = "Others", 4, 150
+"""Kind of a name → the line for it; the line for all others; about the tokens of its beginning; the
+room from which on each kind has its line."""
 ROOT_SHARE = 0.7
 """The root contains at least this share of the absolute paths."""
 LEAST_NAME = 3
@@ -29,10 +33,13 @@ def listed(
     counter: TokenCounter,
     seen: VisibleText,
 ) -> str:
-    """Return the likeliest names that fit and that neither `told` nor `seen` has. Paths are shown
-    relative to the root that most files share.
+    """Return the likeliest names that fit and that neither `told` nor `seen` has, a line for each
+    kind of name. Paths are shown relative to the root that most files share.
     """
-    known, root, names = names_in(told), root_of(notes), list[str]()
+    known, root, uses = names_in(told), root_of(notes), notes.ledger.uses
+    names = {role: list[str]() for role in dict.fromkeys((*ROLES.values(), OTHER))}
+    is_sorted = room >= SORTED
+    room -= ROLE_TOKENS * len(names) * is_sorted
     likeliest = ((odds, text) for text, odds in notes.likeliest() if not seen.has_name(text))
     for name in for_their_tokens(likeliest, counter):
         if room < LEAST_NAME:
@@ -41,10 +48,12 @@ def listed(
         if known.isdisjoint((name, short)) and not seen.has_name(short):
             cost = counter.text(" " + short) + 1
             if cost <= room:
-                names.append(short)
+                names[ROLES.get(uses[name].kind, OTHER)].append(short)
                 room -= cost
                 known.update((name, short, name.rsplit("/", 1)[-1], name.rstrip("/")))
-    return ", ".join(names)
+    if not is_sorted:
+        return ", ".join(chain.from_iterable(names.values()))
+    return "\n".join(f"{role}: {', '.join(some)}" for role, some in names.items() if some)
 
 
 def for_their_tokens(names: Iterable[tuple[float, str]], counter: TokenCounter) -> Iterator[str]:

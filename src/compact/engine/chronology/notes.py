@@ -140,8 +140,8 @@ class Notes:
 
     @property
     def is_plain_talk(self) -> bool:
-        """Whether there are hardly any tool calls."""
-        if self.items.tells_work or self.work.commands:
+        """Whether tools hardly did anything. A single change is told, however long the talk is."""
+        if self.items.tells_work or self.work.commands or self.work.acted:
             return False
         return self.work.calls * PLAIN <= len(self.items.rows)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from compact.engine.chronology.cutting import Cuttable
-from compact.engine.chronology.items import Item
+from compact.engine.chronology.items import Item, question_of
 from compact.engine.chronology.names import below, root_of
 from compact.engine.chronology.notes import Notes
+from compact.engine.chronology.work import Check
 from compact.engine.visible import VisibleText
 from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
@@ -19,37 +20,71 @@ ASKED_TOKENS, POINTED = 60, 12
 
 
 def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator[str]:
-    """Yield the lines on the present."""
+    """Yield the lines on the present: what is asked, what comes next, what stands."""
     work = notes.work
     asked = next((x for x in reversed(notes.items.rows) if x.kind == "request"), None)
     if asked is not None and not (notes.is_plain_talk and seen.tells(asked.text)):
         yield _asked(asked, seen, counter, is_answered=_is_answered(notes, asked))
+    if notes.is_plain_talk:
+        return
+    if following := "; ".join(_next(notes, asked)):
+        yield f"- Next: {following}"
     root = root_of(notes)
     if root:
         yield f"- Paths are below {root}"
-    if not notes.is_plain_talk:
-        yield from (f"- To do: {words}" for words in work.open_tasks()[:MOST_OPEN])
-        for check in list(work.checked.values())[: -MOST_CHECKS - 1 : -1]:
-            later = [file for file, (_, last) in work.files.items() if last > check.position]
-            since = f"; written since: {_last_parts(later, MOST_SINCE)}" if later else ""
-            yield f"- `{check.step}` came to: {check.outcome}{since}"
-        if work.branch or work.commit:
-            where = [f"branch {work.branch}"] if work.branch else []
-            where += [f"last commit {work.commit}"] if work.commit else []
-            yield f"- On {', '.join(where)}"
-        if work.commit and work.uncommitted:
-            yield f"- Written since that commit: {_last_parts(work.uncommitted)}"
-        if work.waiting:
-            yield f"- Called last, without a result: {work.waiting}"
-        if work.plan and work.plan[1] != "proposed":
-            title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
-            yield f"- The plan “{title}” was {work.plan[1]}"
-        if work.files:
-            times = (f" ×{n}" if n > 1 else "" for n, _ in reversed(work.files.values()))
-            files = [
-                f"{below(f, root)}{n}" for f, n in zip(reversed(work.files), times, strict=True)
-            ]
-            yield f"- Written, the newest first: {_some(files)}"
+    yield from _tasks(notes)
+    for check in reversed(list(work.checked.values())[-MOST_CHECKS:]):
+        later = _written_after(notes, check)
+        since = f"; written since: {_last_parts(later, MOST_SINCE)}" if later else ""
+        yield f"- `{check.step}` came to: {check.outcome}{since}"
+    if work.branch or work.commit:
+        where = [f"branch {work.branch}"] if work.branch else []
+        where += [f"last commit {work.commit}"] if work.commit else []
+        yield f"- On {', '.join(where)}"
+    if work.commit and work.uncommitted:
+        yield f"- Written since that commit: {_last_parts(work.uncommitted)}"
+    if work.waiting:
+        yield f"- Called last, without a result: {work.waiting}"
+    if work.plan and work.plan[1] != "proposed":
+        title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
+        yield f"- The plan “{title}” was {work.plan[1]}"
+    if work.files:
+        times = (f" ×{n}" if n > 1 else "" for n, _ in reversed(work.files.values()))
+        files = [f"{below(f, root)}{n}" for f, n in zip(reversed(work.files), times, strict=True)]
+        yield f"- Written, the newest first: {_some(files)}"
+
+
+def _next(notes: Notes, asked: Item | None) -> Iterator[str]:
+    """Yield what is open, by the order in which it is usually done."""
+    work, last = notes.work, next(reversed(notes.items.rows), None)
+    if asked is not None and not _is_answered(notes, asked):
+        is_begun = (last is not None and last.position > asked.position) or (
+            work.last > asked.position
+        )
+        yield f"the user's last message is {'worked on' if is_begun else 'not answered yet'}"
+    elif last is not None and (question := question_of(last.text)):
+        yield f"the user has not answered “{question}”"
+    tasks = work.open_tasks()
+    if tasks:
+        yield f"“{work.doing if work.doing in tasks else tasks[0]}” is to be done"
+    for check in work.checked.values():
+        if not check.passed:
+            yield f"`{check.step}` failed last"
+        elif _written_after(notes, check) and check is [*work.checked.values()][-1]:
+            yield f"`{check.step}` has not run since files were written"
+
+
+def _tasks(notes: Notes) -> Iterator[str]:
+    work = notes.work
+    for words in work.open_tasks()[:MOST_OPEN]:
+        yield f"- To do: {words}{' (in progress)' * (words == work.doing)}"
+    done = [words for words, is_done in (*work.tasks, *work.tracked.values()) if is_done]
+    if done and work.open_tasks():
+        yield f"- Done before: {'; '.join(done[-MOST_SINCE:])}"
+
+
+def _written_after(notes: Notes, check: Check) -> list[str]:
+    return [file for file, (_, last) in notes.work.files.items() if last > check.position]
 
 
 def _is_answered(notes: Notes, asked: Item) -> bool:

@@ -147,6 +147,8 @@ class WorkLog:
     """Deeds in the order of their results."""
     forgotten: int = 0
     """How many deeds before them were forgotten."""
+    acted: bool = False
+    """Whether a call may have changed something outside."""
     _sizes: tuple[TokenCounter | None, list[tuple[int, float]]] = field(
         default_factory=lambda: (None, []), repr=False
     )
@@ -305,6 +307,7 @@ class WorkLog:
         looks = call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS
         if looks or asked.subject or not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
             return Deed(position, "looked", beginning(_about(call), _MOST_COMMAND))
+        self.acted = True
         asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), _MOST_ASKED)
         if given:
             said = _joined(dict.fromkeys(came), _MOST_GIVEN) or "nothing new"
@@ -420,7 +423,8 @@ def _written(values: Sequence[tuple[str, str]]) -> list[str]:
     patched = [file for k, v in values if k in _PATCHES for file in _PATCHED.findall(v)]
     if patched:
         return list(dict.fromkeys(patched))
-    names = [v for k, v in values if k not in EDIT_KEYS and len(v) < _LONGEST_PATH]
+    names = [v.replace("\\", "/") for k, v in values if k not in EDIT_KEYS]
+    names = [v for v in names if len(v) < _LONGEST_PATH]
     names = [v for v in names if " " not in v.strip() or "/" in v.partition(" ")[0]]
     return [a.text for name in names for a in anchors.find_all(name) if a.kind in ("path", "file")]
 
@@ -457,7 +461,7 @@ def _facts_of(text: str) -> list[str]:
         value: Any = read_json(text)
     except ValueError:
         return []
-    return [f"{k}={v}"[:_MOST_GIVEN] for k, v in leaves(value) if v is not None]
+    return [" ".join(f"{k}={v}"[:_MOST_GIVEN].split()) for k, v in leaves(value) if v is not None]
 
 
 def _joined(facts: Iterable[str], most: int) -> str:
