@@ -13,7 +13,7 @@ from compact.text import anchors
 from compact.text.sentences import beginning
 from compact.text.terms import STOP_WORDS
 
-SHORT, STUB, REPLY, WHOLE = 40, 18, 48, 0.55
+SHORT, STUB, REPLY, WHOLE = 40, 18, 40, 0.55
 """`SHORT`: a text of fewer tokens stays whole or is left out. `STUB`: fewest tokens of a cut text.
 `WHOLE`: from this share of its tokens on, a short text, or the user's, stays whole."""
 MARK_TOKENS = 8
@@ -138,20 +138,21 @@ def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
 
 
 def _telling(units: Iterable[str], stays: Callable[[str], bool]) -> Iterator[str]:
-    """Drop what hardly says anything: blank lines, headings, code, and praise or announcements
-    before the first sentence that tells. Keep all that `stays` wants.
+    """Drop headings, code, and praise or announcements at either end. Between sentences that tell
+    something, all stays: the values of a list belong to its words. Keep all that `stays` wants.
     """
-    in_code, begun = False, False
+    in_code, between = False, list[str]()
+    begun = False
     for unit in units:
         words = unit.strip()
         if words.startswith("```"):
             in_code = not in_code
-        elif stays(words):
+        elif stays(words) or (not in_code and words[:1] != "#" and info_of(words) >= LITTLE):
+            yield from between
             yield unit
-        elif not in_code and words.strip("-| ") and words[0] != "#":
-            begun = begun or info_of(words) >= LITTLE
-            if begun:
-                yield unit
+            between, begun = [], True
+        elif begun and not in_code and words.strip("-#| "):
+            between.append(unit)
 
 
 def gist(text: str, most: int) -> str:

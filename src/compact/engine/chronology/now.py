@@ -27,7 +27,8 @@ def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator
         yield _asked(asked, seen, counter, is_answered=_is_answered(notes, asked))
     if notes.is_plain_talk:
         return
-    if following := "; ".join(_next(notes, asked)):
+    is_seen = asked is not None and seen.tells(asked.text)
+    if (notes.is_code or not is_seen) and (following := "; ".join(_next(notes, asked))):
         yield f"- Next: {following}"
     root = root_of(notes)
     if root:
@@ -77,7 +78,7 @@ def _next(notes: Notes, asked: Item | None) -> Iterator[str]:
 def _tasks(notes: Notes) -> Iterator[str]:
     work = notes.work
     for words in work.open_tasks()[:MOST_OPEN]:
-        yield f"- To do: {words}{' (in progress)' * (words == work.doing)}"
+        yield f"- To do: {words}"
     done = [words for words, is_done in (*work.tasks, *work.tracked.values()) if is_done]
     if done and work.open_tasks():
         yield f"- Done before: {'; '.join(done[-MOST_SINCE:])}"

@@ -45,7 +45,7 @@ SPEAKER_TOKENS, LEAST_TOKENS = 8, 12
 WHOLE_TURN = 400
 """A message of at most so many characters is told whole or not at all: its sentences refer to each
 other."""
-SHORT_ANSWER = 10.0
+SHORT_ANSWER = 4.0
 """An answer with less information (`info_of`) is shown with its question."""
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
