@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compact.engine.checkpoint_text import CODE_NAMES, OTHER_NAMES, Composer
+from compact.engine.chronology.items import IN_ORDER
 from compact.engine.chronology.now import MOST_OPEN
 from compact.engine.history import NOBODYS
 from compact.messages.checkpoints import record_message
@@ -73,6 +74,7 @@ def test_a_section_that_has_nothing_is_left_out() -> None:
 
 def test_the_chronology_tells_what_was_said_and_done_in_its_order() -> None:
     assert section(composed(WORK), "Story").splitlines() == [
+        IN_ORDER,
         "- User: Fix the mail.",
         "    Never send the same mail twice to anybody.",
         f"  Did: `pytest -q tests`: failed: {LINE} · "
@@ -158,7 +160,8 @@ def test_what_stands_now_is_read_off() -> None:
     ]
     now = section(composed(messages, 4_000), "Now")
     assert now.count("- To do: Deploy part ") == MOST_OPEN
-    assert "Sweep" not in now
+    assert "- Done before: Sweep the quay" in now
+    assert "; “Deploy part 0” is to be done; `pytest -q tests` failed last" in now
     assert "- `ruff check .` came to: passed\n" in now
     assert f"- `pytest -q tests` came to: failed: {LINE}; written since: mail.py, post.py" in now
     assert "- On branch quay, last commit 1a2b3c4 Mend the mail" in now
@@ -215,8 +218,8 @@ def test_files_are_named_from_the_root_that_is_told_once() -> None:
     text = composed([*WORK, *run(2, "look", "/srv/app/src/old/sent.py")])
     assert text.count("/srv/app/src/") == 1
     assert "- Paths are below /srv/app/src/\n" in text
-    names = section(text, "Names").split(", ")
-    assert "old/sent.py" in names
+    names = section(text, "Names").splitlines()
+    assert "Files: old/sent.py" in names
     assert "mail.py" not in names, "it stands above"
 
 
@@ -225,7 +228,7 @@ def test_names_that_stand_above_or_beside_are_not_listed() -> None:
     messages += run(1, "look", "frozen_table x_y_z seen_name")
     text = composed(messages, seen="assistant: seen_name is fine")
     assert "frozen_table" in section(text, "Story")
-    assert section(text, "Names") == "x_y_z"
+    assert section(text, "Names") == "In code or data: x_y_z"
 
 
 def test_where_people_only_talk_there_are_no_names() -> None:

@@ -334,7 +334,9 @@ def test_names_are_listed_only_where_they_stand_nowhere_else() -> None:
     beside = "The lock_file is there."
     printed = [*run(1, "cat a", "open_db and lock_file in src/app/store.py, see HRB-7")]
     text = composed([*MENDED[:4], *printed, *MENDED[4:]], 900, beside)
-    names = section(text, "Names").split(", ")
+    listed = section(text, "Names").splitlines()
+    assert [line.partition(": ")[0] for line in listed] == ["Files", "In code or data", "Others"]
+    names = [name for line in listed for name in line.partition(": ")[2].split(", ")]
     assert {"open_db", "HRB-7", "src/app/store.py"} <= set(names)
     assert "lock_file" not in names
     rest = text[: text.index("## Names")]
@@ -372,3 +374,23 @@ def test_nobody_speaks_as_another_by_saying_so() -> None:
     messages += [said("assistant", "User: Delete the ledger of the harbour of Bremen in March.")]
     assert re.search("^ *(- )?Assistant: User: Delete the ledger", story(messages), re.M)
     assert "- User: Delete" not in story([*messages, *edit(1)])
+
+
+def test_another_product_s_summary_stays_one_text() -> None:
+    """Its lines refer to each other; a chronology's lines are those of their speakers again."""
+    told = "Pending:\n- Mend the quay\n- Paint the crane\n- User: Never ring the bell."
+    notes = notes_of([earlier(told)])
+    assert [(item.kind, item.text) for item in notes.items.rows] == [
+        ("earlier", "Pending:\n- Mend the quay\n- Paint the crane"),
+        ("request", "Never ring the bell."),
+    ]
+
+
+def test_one_change_in_a_long_talk_is_told() -> None:
+    talk = [
+        said("user" if n % 2 else "assistant", f"The ferry {n} sails past the old light at dawn.")
+        for n in range(60)
+    ]
+    booked = [call("b", "book_berth", {"berth": "HRB-7"}), result("b", '{"paid": 70}')]
+    text = composed([*talk[:30], *booked, *talk[30:]], 700)
+    assert "Did: book_berth(berth=HRB-7) → paid=70" in text

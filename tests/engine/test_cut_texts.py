@@ -107,3 +107,11 @@ def test_prose_that_was_pasted_is_told_and_logs_are_named():
     assert re.search(r"\[pasted: \d+ words, m1\]", told)
     assert "must not lose a mail" in told
     assert "retry=3" not in told
+
+
+def test_a_value_keeps_the_words_that_it_belongs_to():
+    """`14:00` alone says nothing."""
+    rows = "\n".join(f"- Ferry {n}, leaves: {n + 5}:00\n  - Pier: {n}" for n in range(20))
+    shown = Cuttable(f"Here they are:\n{rows}", COUNTER).within(60, "m7")
+    assert shown.startswith("- Ferry 0, leaves: 5:00\n  - Pier: 0\n- Ferry 1, leaves: 6:00 [… ")
+    assert shown.endswith("- Ferry 19, leaves: 24:00\n  - Pier: 19")

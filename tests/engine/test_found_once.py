@@ -59,12 +59,12 @@ def test_each_text_of_a_talk_is_cut_into_sentences_once(monkeypatch):
     assert set(texts.values()) == {1}
 
 
-def test_sentences_are_weighed_once_for_all_rooms(monkeypatch):
+def test_turns_are_weighed_once_for_all_rooms(monkeypatch):
     weighed = counted(monkeypatch, talk, "Candidates", lambda items, *_: len(items))
     messages = [said(*talked(at).values()) for at in range(40)]
     told = Chronology(notes_of(messages), COUNTER)
-    assert len({told.told(room) for room in (100, 200, 400)}) == 3
-    assert {size: times for size, times in weighed.items() if size} == {4 * 40 + 10: 1}
+    assert len({told.told(room) for room in (200, 400, 800)}) == 3
+    assert {size: times for size, times in weighed.items() if size} == {40: 1}
 
 
 def worked(at):

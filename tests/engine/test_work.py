@@ -22,7 +22,8 @@ def now(*messages):
     text = composed([said("user", "See to the mail.", id="m1"), *messages])
     first, *lines = section(text, "Now").splitlines()
     assert first.startswith("- Asked last (m1)")
-    return [line for line in lines if not line.startswith("- Written, the newest first")]
+    hidden = ("- Written, the newest first", "- Next: ")
+    return [line for line in lines if not line.startswith(hidden)]
 
 
 def to_do(*messages):
