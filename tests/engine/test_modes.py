@@ -87,7 +87,7 @@ def test_modes_dwell_on_what_they_are_for() -> None:
     failed = {mode: text.count("ValueError") for mode, text in told.items()}
     lines = {mode: re.findall(r"wrote [^·\n]+", text) for mode, text in told.items()}
     wrote = {mode: len(re.findall(r"pier_\w+\.py", str(said))) for mode, said in lines.items()}
-    asked = {mode: summary(TURNS, mode, 700).count("- User: ") for mode in MODES}
+    asked = {mode: summary(TURNS, mode, 800).count("- User: ") for mode in MODES}
     assert max(failed.values()) == failed["debugger"] > failed["assistant"]
     assert max(wrote.values()) == wrote["developer"] > wrote["assistant"] > 0
     assert asked["planning"] > max(asked["assistant"], asked["developer"]) > 0

@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple
 from compact.engine.chronology.cutting import (
     ANNOUNCED,
     BLANK,
+    REPLY,
+    STUB,
     UNIT,
     WHOLE,
     WORD,
-    STUB,
-    REPLY,
     Cuttable,
     info_of,
     squeezed,

@@ -30,10 +30,23 @@ def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator
     is_seen = asked is not None and seen.tells(asked.text)
     if (notes.is_code or not is_seen) and (following := "; ".join(_next(notes, asked))):
         yield f"- Next: {following}"
-    root = root_of(notes)
-    if root:
+    if root := root_of(notes):
         yield f"- Paths are below {root}"
     yield from _tasks(notes)
+    yield from _checks_and_commits(notes)
+    if work.waiting:
+        yield f"- Called last, without a result: {work.waiting}"
+    if work.plan and work.plan[1] != "proposed":
+        title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
+        yield f"- The plan “{title}” was {work.plan[1]}"
+    if work.files:
+        times = (f" ×{n}" if n > 1 else "" for n, _ in reversed(work.files.values()))
+        files = [f"{below(f, root)}{n}" for f, n in zip(reversed(work.files), times, strict=True)]
+        yield f"- Written, the newest first: {_some(files)}"
+
+
+def _checks_and_commits(notes: Notes) -> Iterator[str]:
+    work = notes.work
     for check in reversed(list(work.checked.values())[-MOST_CHECKS:]):
         later = _written_after(notes, check)
         since = f"; written since: {_last_parts(later, MOST_SINCE)}" if later else ""
@@ -44,15 +57,6 @@ def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator
         yield f"- On {', '.join(where)}"
     if work.commit and work.uncommitted:
         yield f"- Written since that commit: {_last_parts(work.uncommitted)}"
-    if work.waiting:
-        yield f"- Called last, without a result: {work.waiting}"
-    if work.plan and work.plan[1] != "proposed":
-        title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
-        yield f"- The plan “{title}” was {work.plan[1]}"
-    if work.files:
-        times = (f" ×{n}" if n > 1 else "" for n, _ in reversed(work.files.values()))
-        files = [f"{below(f, root)}{n}" for f, n in zip(reversed(work.files), times, strict=True)]
-        yield f"- Written, the newest first: {_some(files)}"
 
 
 def _next(notes: Notes, asked: Item | None) -> Iterator[str]:
@@ -71,7 +75,7 @@ def _next(notes: Notes, asked: Item | None) -> Iterator[str]:
     for check in work.checked.values():
         if not check.passed:
             yield f"`{check.step}` failed last"
-        elif _written_after(notes, check) and check is [*work.checked.values()][-1]:
+        elif _written_after(notes, check) and check is next(reversed(work.checked.values())):
             yield f"`{check.step}` has not run since files were written"
 
 
