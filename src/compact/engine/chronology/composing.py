@@ -37,7 +37,7 @@ from compact.messages.tokens import TokenCounter
 from compact.text.modes import PLAIN, KindWeights
 from compact.text.sentences import lines_of, topic_of
 
-STEPS, LEAST, MOST, TRIES = 9, 1e-3, 200.0, 10
+STEPS, LEAST, MOST, TRIES = 9, 1e-3, 2_000.0, 10
 """`STEPS`: bisection steps. `LEAST`, `MOST`: bounds of the number, in tokens per unit of weight.
 `TRIES`: how often the text is built again, because tokens are only estimated."""
 LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
