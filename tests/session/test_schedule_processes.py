@@ -17,7 +17,8 @@ from datetime import datetime
 from compact import CompactConfig, MemoryManager
 
 file, now = sys.argv[1], datetime.fromisoformat(sys.argv[2])
-with MemoryManager(file, settings=CompactConfig(retain_score=1.0)) as memory:
+settings = CompactConfig(retain_score=1.0, age_automatically=False)
+with MemoryManager(file, settings=settings) as memory:
     print("ready", flush=True)
     sys.stdin.readline()
     schedule = memory.run_schedule(3600, clock=lambda: now)
