@@ -30,7 +30,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "models": (24, 37, 0),
     "secrets": (107, 30, 0),
     "serve": (0, 11, 0),
-    "session": (1, 60, 0),
+    "session": (1, 59, 0),
     "store": (4, 51, 0),
     "telemetry": (0, 13, 0),
     "testing": (0, 7, 0),

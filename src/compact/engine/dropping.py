@@ -37,16 +37,16 @@ Rows = list[tuple[int | None, Message]]
 def without_oldest(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing, shown: Placed
 ) -> Proposal | None:
-    """Return `shown`, the messages in view, without the oldest groups that do not fit the limit.
-    None if the pipeline has to choose.
+    """Return `shown`, what is in view in a session without summaries, without the oldest groups
+    that do not fit the limit. None if the pipeline has to choose.
     """
-    if policy.strategy != "off" or standing.pressure != "none" or history.compacted >= 0:
-        return None
     before = _receipt_in_view(standing)
+    if before is None or standing.pressure != "none" or history.compacted >= 0:
+        return None
     held, floor = _held(history, policy, budget, standing)
     last = _newest_group(history, standing, held)
     sizes = _sizes(history, shown)
-    if before is None or last is None or not held.keys() <= sizes.keys():
+    if last is None or not held.keys() <= sizes.keys():
         return None  # what was pinned after it had gone is shown again
     cut = _cut(history, standing, sizes, held, budget.limit - SLACK, last.start)
     gone = {i for i in sizes if i < cut and i not in held}

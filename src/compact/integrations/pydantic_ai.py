@@ -10,8 +10,8 @@ from compact import CompactManager, wiring
 from compact.integrations import parts
 from compact.integrations.parts import Item, Piece
 from compact.messages.formats.responses import refuse_server_state
+from compact.session.entering import MOST_TRIES
 from compact.session.fitted import Fitted
-from compact.session.system_prompt import MOST_TRIES
 
 try:
     from pydantic_ai import RunContext

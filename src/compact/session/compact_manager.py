@@ -34,13 +34,13 @@ from compact.messages.sessions import DEFAULT_SCOPE
 from compact.secrets.redactor import Redactor
 from compact.session import running
 from compact.session.context_manager import ContextManager, Place
+from compact.session.entering import MOST_TRIES
 from compact.session.fitted import Fitted, Prompt, origins
 from compact.session.opening import found_window
 from compact.session.prompt_overhead import checked_size
 from compact.session.prompt_sender import Taken
 from compact.session.resent_list import checked, continued
 from compact.session.running import off_loop
-from compact.session.system_prompt import MOST_TRIES
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager

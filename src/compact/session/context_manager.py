@@ -31,6 +31,7 @@ from compact.messages.protocols import ChatModel, SessionStore
 from compact.messages.reliability import Reliability
 from compact.messages.replies import Delta, Reply, Usage
 from compact.session import running
+from compact.session.entering import MOST_TRIES
 from compact.session.goals import Goals
 from compact.session.history import Record, SessionHistory
 from compact.session.intake import taken_in, track
@@ -39,7 +40,6 @@ from compact.session.opening import SessionOptions
 from compact.session.prompt_overhead import checked_size
 from compact.session.resent_list import ListDigest, Recognized, take, understood
 from compact.session.running import off_loop, threaded
-from compact.session.system_prompt import MOST_TRIES
 from compact.session.views.fitting import checked_ratio, wanted_of
 from compact.session.views.review import Review
 from compact.session.views.time_travel import TimeTravel

@@ -21,7 +21,8 @@ from compact.text.speakers import may_be_persons
 WIRE = "chat_completions"
 """The wire format of sessions that memory creates."""
 MOST_TRIES = 100
-"""How often to try to append, if other processes are faster."""
+"""How often to try to append, or to take a list or a step, if other processes write first. More
+tries help only if many processes write to one session at once."""
 OURS = (*META, "importance_score")
 """Fields of a message that are compact's own. They are never sent to a provider."""
 

@@ -22,9 +22,6 @@ from compact.session.views.recalled_turns import KIND
 STANDING = ("Goals", "Prompt", KIND)
 """Kinds of compact's own text that neither quote nor summarize the conversation: the text before
 the messages of every prompt, and recalled turns."""
-MOST_TRIES = 100
-"""How often to try a list or a step again if other processes write first. More tries help only if
-many processes write to one session at once."""
 
 
 class SystemSaid(NamedTuple):
