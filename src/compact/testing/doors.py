@@ -355,18 +355,24 @@ def an_edit_is_taken(suite: Suite) -> None:
         assert "look at the gutter" in last, "the new words are not sent"
         assert "beam 28" not in last, "the old words are still sent"
         assert not run.judge.faults, run.judge.faults[:3]
-        assert not run.judge.refusals
+        assert not run.judge.refusals, f"{run.judge.refusals} prompts did not fit"
 
 
 def threads_are_apart(suite: Suite) -> None:
-    """Two conversations, at the same time in two threads: neither reads the other's words."""
+    """Two conversations, each turn at the same time in two threads: neither reads the other's
+    words.
+    """
     failed: list[BaseException] = []
+    turn = threading.Barrier(2)
 
     def talk(run: Run) -> None:
         try:
-            run.turns(0, 25)
+            for number in range(25):
+                turn.wait()
+                run.turns(number, number + 1)
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
             failed.append(error)
+            turn.abort()
 
     with manager_of() as manager:
         runs = [Run(suite.door, manager=manager, thread=name) for name in ("harbour", "castle")]
@@ -379,8 +385,8 @@ def threads_are_apart(suite: Suite) -> None:
     for run, other in (runs, runs[::-1]):
         words = "\n".join(words_of(m) for prompt in run.judge.prompts for m in prompt)
         assert f"of the {other.thread}" not in words, f"{run.thread} reads what {other.thread} said"
-        assert not run.judge.refusals
-        assert not run.judge.faults
+        assert not run.judge.refusals, f"{run.judge.refusals} prompts of {run.thread} did not fit"
+        assert not run.judge.faults, run.judge.faults[:3]
 
 
 class _Away(InMemoryStore):
