@@ -1,4 +1,6 @@
-"""What things are: messages, their wire formats, tokens, budgets, policies, and the ports.
+"""The basic data types: messages, wire formats, token counts, budgets, policies, and the ports that
+adapters implement.
 
-Pure: no I/O, no clock, no randomness. Start at `messages`.
+Nothing here does I/O, reads the clock or uses randomness (`clock_and_ids` gives default times and
+ids). Start reading at `messages`.
 """

@@ -1,10 +1,10 @@
-"""Alternation: which messages are sent as one, so that user and assistant take turns.
+"""Joins neighbouring messages of one role when a prompt is sent, so that user and assistant take
+turns.
 
-Many chat templates and some servers refuse two messages of one role in a row. If a conversation
-takes turns, its prompts must do so too. A compression can bring two messages of one role together:
-a checkpoint and the message after it, or two messages with hidden ones between. Such messages
-are joined when sent; the history keeps them apart. `in_turns` is for servers that refuse any two
-messages of one role in a row.
+Many chat templates and some servers refuse two messages of one role in a row. A compression can
+bring two such messages together: a checkpoint and the message after it, or two messages whose
+neighbours are hidden. They are joined only when they are sent; the history keeps them apart.
+`in_turns` is for servers that refuse any two messages of one role in a row.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from compact.messages.messages import (
 )
 
 Placed = Sequence[tuple[int | None, Message]]
-"""Messages of a prompt, each with its position in the history. None: compact made the message."""
+"""The messages of a prompt. Each has its position in the history, or None if compact made it."""
 Sent = list[tuple[tuple[int, ...], Message]]
-"""Messages as sent, each with the positions of the messages that stand in it. Empty: compact made
-the message."""
+"""Messages as they are sent. Each has the positions of the messages joined in it. The positions are
+empty if compact made the message."""
 Side = Literal["user", "assistant", "tool", "system"]
 
 GAP_TOKENS = 12
-"""Tokens reserved for a message with one of the two texts below. Each needs fewer."""
+"""Tokens reserved for one `NOT_SHOWN` or `BEGINS` message. Both texts need fewer."""
 NOT_SHOWN = "[left out]"
-"""Text that replaces a wholly hidden turn if its neighbours cannot be joined."""
+"""The text of a message that replaces hidden messages where their neighbours cannot be joined."""
 BEGINS = "[The conversation begins with the assistant.]"
-"""Text of a user message that is put before a conversation that the assistant begins."""
+"""The text of a user message that is put before a conversation that the assistant begins."""
 _GAP = "gap-"
 _ID_FIELDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 """Fields that hold a call's id in a provider's dictionary of a call or a result."""
@@ -56,8 +56,9 @@ def side_of(message: Message) -> Side:
 
 
 def seams_of(placed: Placed) -> tuple[int, ...]:
-    """Return the indexes of messages that are joined with the message before them. Both have the
-    same role. Messages between the two are hidden, or compact made one of the two.
+    """Return the indexes of messages that are sent joined with the message before them. Two
+    neighbours of one role are joined if messages between them are hidden, or if compact made one of
+    them.
     """
     stands, shown = _stands(placed), {position for position, _ in placed}
     return tuple(
@@ -68,8 +69,8 @@ def seams_of(placed: Placed) -> tuple[int, ...]:
 
 
 def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
-    """Insert `NOT_SHOWN` for a hidden turn where joining cannot help: after a tool's result, or
-    around a system message.
+    """Insert a `NOT_SHOWN` message for hidden messages where joining cannot help: after a tool
+    result, or around a system message.
     """
     out = list[tuple[int | None, Message]]()
     last: Message | None = None
@@ -97,7 +98,7 @@ def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
 
 
 def sent_placed(placed: Placed) -> Sent:
-    """Join the messages at the seams. A joined message gets the positions of all its parts."""
+    """Join the messages at the seams. A joined message has the positions of all its parts."""
     return _sent(placed, seams_of(placed))
 
 
@@ -113,10 +114,10 @@ def _sent(placed: Placed, seams: Collection[int]) -> Sent:
 
 
 def _with_own_ids(placed: Sent) -> Sent:
-    """Give each call a unique id, and its result the same one.
+    """Give each call a unique id, and its result the same id.
 
-    Some proxies number the calls of each reply from 0, so ids repeat, and providers refuse that. A
-    repeated id gets a number appended. The history keeps the original ids.
+    Some proxies number the calls of each reply from 0, so ids repeat, and providers refuse repeated
+    ids. A number is appended to a repeated id. The history keeps the original ids.
     """
     taken, waiting = set[str](), defaultdict[str, list[str]](list)
     return [(position, _numbered(message, taken, waiting)) for position, message in placed]
@@ -124,7 +125,7 @@ def _with_own_ids(placed: Sent) -> Sent:
 
 def in_turns(placed: Placed) -> Sent:
     """Return the messages for a server that refuses two messages of one role in a row. At most one
-    system message comes first. Then user and assistant take turns, the user first.
+    system message comes first. Then user and assistant take turns. The user comes first.
     """
     out: Sent = []
     for position, message in placed:
@@ -147,8 +148,8 @@ def in_turns(placed: Placed) -> Sent:
 
 
 def in_words(messages: Iterable[Message]) -> list[Message]:
-    """Write tool calls and results as text, for a chat template that knows neither. Results become
-    user text.
+    """Write tool calls and results as text, for chat templates without tool messages. The message
+    of a result becomes a user message.
     """
     out: list[Message] = []
     names: dict[str, str] = {}
@@ -175,7 +176,7 @@ def _in_words(part: Part, names: Mapping[str, str]) -> list[Part]:
 
 
 def lacks_answer(one: Message, other: Message) -> bool:
-    """Whether a user message follows a tool result without an answer of the assistant between."""
+    """Whether a user message follows a tool result directly, without an answer between them."""
     return side_of(one) == "tool" and side_of(other) == "user"
 
 
@@ -197,8 +198,8 @@ def may_join(one: Message, other: Message) -> bool:
 
 
 def joined(first: Message, second: Message) -> Message:
-    """Join two messages of one role. The parts stay in order. Other fields come from the second
-    message, or from the first if compact made the second.
+    """Join two messages of one role. The parts stay in order. The other fields come from the second
+    message. If compact made the second, they come from the first.
     """
     base = first if _is_ours(second) else second
     fields = {**(first.wire or {}), **(second.wire or {})}
@@ -229,7 +230,7 @@ def _is_words(message: Message) -> bool:
 
 def _stands(placed: Placed) -> list[int | None]:
     """Return the messages' positions. A user message that compact made gets the position of the
-    user message after it.
+    next user message, if that comes directly after it.
     """
     stands = [position for position, _ in placed]
     for i in range(len(placed) - 2, -1, -1):
@@ -245,8 +246,9 @@ def _follows(one: int | None, other: int | None, shown: Collection[int | None]) 
 
 
 def _lacks(last: Message, out: Placed, message: Message) -> bool:
-    """Whether a turn is missing between two messages that cannot be joined. `out` ends with the
-    message before `message`.
+    """Whether a turn of the other role must be inserted before `message`, because it cannot be
+    joined with `last`. `last` is the newest message that is not a system message. `out` holds the
+    messages before `message`.
     """
     if lacks_answer(last, message):
         return True
@@ -291,7 +293,7 @@ def _numbered(message: Message, taken: set[str], waiting: dict[str, list[str]]) 
     if not pairs:
         return message
     wire = _exchanged(message.wire, [(a.raw, b.raw) for a, b in pairs if a.raw])
-    for a, b in pairs:  # here the id is in the message's own dictionary, not in a part's
+    for a, b in pairs:  # here the id is in the message's dictionary, not in a part's
         if wire == message.wire and isinstance(wire, Mapping):
             wire = _renamed(wire, _id_of(a), _id_of(b))
     return message.model_copy(update={"content": tuple(parts), "wire": wire})
@@ -310,7 +312,7 @@ def _renamed(raw: Raw, old: str, new: str) -> dict[str, Any]:
 
 
 def _exchanged(value: Any, pairs: list[tuple[Any, Any]]) -> Any:  # noqa: ANN401 - JSON
-    """Replace values inside a JSON value. A pair is (old, new). Each is used once, in order."""
+    """Replace values inside a JSON value. Each pair (old, new) is used once, in order."""
     if pairs and value == pairs[0][0]:
         return pairs.pop(0)[1]
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Times of messages, as people and programs write them."""
+"""Reads times of messages, as people and programs write them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any
 from compact.errors import InvalidMessage
 
 TIMES = ("timestamp", "created_at", "createdAt", "create_time", "sent_at", "date", "time", "ts")
-"""Fields of a message that may hold its time. The first one that can be read counts."""
+"""Fields of a message that may hold its time. The first field that can be read counts."""
 SURE = TIMES[:5]
-"""Fields that hold only times. The other names are also used for durations and the like."""
+"""Fields that hold only times. The other names are also used for durations and other values."""
 _ANY = frozenset(TIMES)
 FIRST_YEAR, LAST_YEAR = 1973, 2099
-"""A message's own time lies within these years. Other numbers are durations or errors."""
+"""Years in which a message's time must lie. Other numbers are durations or errors."""
 _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
-"""(from this number on, units per second): nano-, micro-, milliseconds or seconds since 1970."""
+"""Pairs (lowest number, units per second) for numbers since 1970: nanoseconds, microseconds,
+milliseconds, seconds. The sizes do not overlap for plausible years."""
 
 
 def time_of(value: object) -> datetime | None:
-    """Return a time, from ISO 8601, the form of e-mails (RFC 5322), or a number of seconds,
-    milliseconds, microseconds or nanoseconds since 1970, also as text. A time without a zone is
-    UTC. None for other values.
+    """Return the time that a value means, or None. It reads ISO 8601, the form of e-mails (RFC
+    5322), and a number of seconds, milliseconds, microseconds or nanoseconds since 1970, also as
+    text. A time without a zone is taken as UTC.
     """
     try:
         if isinstance(value, datetime):
@@ -56,7 +57,7 @@ def _aware(time: datetime) -> datetime:
 
 
 def time_in(raw: Mapping[str, Any]) -> datetime | None:
-    """Return the time that a message's dictionary says. None if it says none that can be read."""
+    """Return the time in a message's dictionary. Return None if it has no readable time."""
     if _ANY.isdisjoint(raw):
         return None
     times = (time_of(raw[name]) for name in TIMES if name in raw)
@@ -64,7 +65,7 @@ def time_in(raw: Mapping[str, Any]) -> datetime | None:
 
 
 def check_time(raw: Mapping[str, Any], path: str) -> None:
-    """Refuse a message whose time is given but cannot be read. Zero and empty values are no time.
+    """Refuse a message whose time cannot be read. Zero and empty values count as no time.
 
     Raises:
         InvalidMessage: naming the field.
@@ -81,5 +82,5 @@ def check_time(raw: Mapping[str, Any], path: str) -> None:
 
 
 Times = tuple[int, int, int]
-"""Three times: the earliest that is plausible for a message, the start of what is not old, and the
-latest that is plausible."""
+"""Three times in seconds: the earliest and the latest plausible time of a message, and between them
+the time from which messages are not old."""

@@ -1,10 +1,10 @@
-"""OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
+"""The format of OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
 
 Content may be a string, null or a list of parts. Unknown parts and fields are kept. Reasoning has
-its own fields, which many servers send and some want back (`THOUGHTS`). The deprecated
+its own fields (`THOUGHTS`), which many servers send and some want back. The deprecated
 `function_call` and the role `function` are read as a tool call and its result; the function's name
-is their id. Pieces of one reply from another format are written as one message, because results
-must follow their calls.
+is their id. Several messages of one reply from another format are written as one message, because
+results must follow their calls.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ from compact.messages.tokens import OPENAI_FRAMING
 _SAID = ("content", "tool_calls", "refusal", "function_call")
 """Fields that hold a message's content."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
-"""Fields for a model's reasoning: DeepSeek, Kimi, Qwen and llama.cpp send the first, vLLM and
-OpenRouter the next, OpenRouter and MiniMax the third with blocks, others the last."""
+"""Fields that hold a model's reasoning. DeepSeek, Kimi, Qwen and llama.cpp send the first. vLLM and
+OpenRouter send the second. OpenRouter and MiniMax send the third, with blocks. Others send the
+last."""
 
 
 class ChatCompletions(WireFormat):
@@ -74,7 +75,9 @@ class ChatCompletions(WireFormat):
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write one dictionary and one for each result; none if the format has no place for it."""
+        """Write one dictionary, and one for each tool result. Write none if it has no content
+        here.
+        """
         is_foreign = message.wire_format not in (self.name, None)
         has_none = message.parts and all(isinstance(p, Thinking | Opaque) for p in message.parts)
         if is_foreign and has_none:
@@ -151,7 +154,7 @@ class ChatCompletions(WireFormat):
 
 
 def _thoughts(raw: Raw) -> Iterator[Thinking]:
-    """Yield one reasoning part per field; with calls also an empty one: a server may want it."""
+    """Yield one part for each reasoning field. With calls also an empty field: servers want it."""
     for field in THOUGHTS:
         match raw.get(field):
             case str(text) if text or raw.get("tool_calls"):

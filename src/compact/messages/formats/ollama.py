@@ -1,9 +1,10 @@
-"""Ollama chat messages: `{"role", "content", "thinking", "images", "tool_calls", "tool_name"}`.
+"""The format of Ollama chat messages: `{"role", "content", "thinking", "images", "tool_calls",
+"tool_name"}`.
 
-Content is always text, images are bare base64, arguments are objects. Results name no call: they
-answer the preceding calls in order, those of the tool they name first. So calls get ids by
-position, and a result is read together with the messages before it. Ids from a newer server are
-kept.
+Content is always text. Images are bare base64. Arguments are objects. A tool result has no call id:
+results answer the preceding calls in order, first those of the tool that they name. So calls get
+ids by position, and a result is read together with the messages before it. Ids from newer servers
+are kept.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from compact.messages.tokens import OLLAMA_FRAMING
 from compact.patterns import regex
 
 _MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
-"""The form of ids that are made here. They are never sent."""
+"""The form of ids that this module makes. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
-"""How base64 images begin → their type. Others count as PNG."""
+"""The first characters of a base64 image → its media type. Other images count as PNG."""
 
 
 class Ollama(WireFormat):
@@ -60,7 +61,7 @@ class Ollama(WireFormat):
     thinks_in_fields = True
 
     def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
-        """Read one dictionary. A result is read with the calls before it."""
+        """Read one dictionary. A tool result is matched with the calls before it."""
         message = super().parse(raw, position, before)
         if isinstance(message.content, str):
             return message
@@ -113,7 +114,7 @@ class Ollama(WireFormat):
         return replace(result, call_id=found.id if found else f"result-{position}")
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write one dictionary, and one for each result."""
+        """Write one dictionary for each tool result, and one for the rest."""
         base = self.own_fields(message)
         results = [_written_result(r, base, names) for r in message.tool_results]
         if results and all(isinstance(p, ToolResult) for p in message.parts):
@@ -176,7 +177,6 @@ def _answered(result: ToolResult, calls: Sequence[ToolCall]) -> ToolCall | None:
 
 
 def _data(image: Image) -> str:
-    """Return an image as bare base64; empty if there is only a URL."""
     url = images.data_url(image.raw or {})
     return url.partition(";base64,")[2] if url.startswith("data:") else ""
 

@@ -1,9 +1,9 @@
-"""OpenAI Responses input items: messages, and calls, results and reasoning as separate items.
+"""The format of OpenAI Responses: messages, calls, results and reasoning are separate items.
 
 Each item is one message. Items of one reply share a `reply_id`: reasoning, the assistant's items
 after it, and neighbouring calls. Providers refuse reasoning without the item after it, and that
-item without its reasoning. Hosted tools and unknown items are kept unchanged. Reasoning of another
-format is left out, because it has no seal.
+item without its reasoning. Items of hosted tools and unknown items are kept unchanged. Reasoning
+from another format is left out, because it lacks OpenAI's encrypted content.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ OUTPUT_OF: Mapping[str, str] = {
 """Items that ask an application to run something → the items that hold the answers."""
 _OUTPUTS = frozenset(OUTPUT_OF.values())
 _ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The field with a call's arguments, if they are plain text. Other calls are counted whole."""
+"""Type of call → the field with its arguments as plain text. Other calls are counted whole."""
 _TEXT_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 _CONTENTS = frozenset(("input_text", "output_text", "refusal", "input_image", "input_file"))
-"""Types of parts in a message's content. They are not items."""
+"""Types of parts in a message's content. An item never has one of these types."""
 _HELD = ("previous_response_id", "conversation", "conversation_id", "auto_previous_response_id")
 
 
@@ -70,7 +70,7 @@ class Responses(WireFormat):
     has_bare_texts = False
 
     def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
-        """Read one item. Earlier items are read only as far as they belong to the same reply."""
+        """Read one item. Of the earlier items, only those of the same reply are read."""
         if isinstance(raw, Mapping) and _is_reference(raw):
             raise _held(f"messages[{position}], a reference to a stored item")
         return super().parse(raw, position, before)
@@ -89,7 +89,7 @@ class Responses(WireFormat):
         return role, (_whole(raw),)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """Return the item's id, and the id of its reply."""
+        """Return the item's id, and the id of the reply that it belongs to."""
         return {
             "id": text_in(raw, "id") or f"m{position}",
             "reply_id": self._reply(raw, position, before)
@@ -98,7 +98,7 @@ class Responses(WireFormat):
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write an item with shortened content, or the items of a message that holds several."""
+        """Write the message as items. A shortened item keeps its other fields."""
         if message.wire_format == self.name:
             if message.wire is not None:
                 return [self._changed(message, message.wire)]
@@ -119,7 +119,7 @@ class Responses(WireFormat):
         return [*results, *spoken_items, *calls]
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Return False: pieces of a reply stay separate items."""
+        """Return False: messages of one reply stay separate items."""
         return False
 
     def _role(self, raw: Raw, path: str) -> str:
@@ -132,8 +132,8 @@ class Responses(WireFormat):
         return str(role) if role in self.roles else "assistant"
 
     def _reply(self, raw: Raw, position: int, before: Before) -> str | None:
-        """Return the id of the assistant's reply. It comes from the reply's first reasoning or
-        call. Text with neither before it is a reply by itself.
+        """Return the id of the assistant's reply. It comes from the first reasoning or call of the
+        reply. Text without reasoning or a call before it is a reply by itself.
         """
         found = _reply_begun(raw, position)
         for distance, item in enumerate(before, 1):
@@ -180,7 +180,7 @@ class Responses(WireFormat):
         return [dict(p.raw) if p.raw else _written_part(p, message.role) for p in message.parts]
 
     def _items(self, part: Part, raw: Raw, message: Message) -> list[dict[str, Any]]:
-        """Write a part's item; write it anew if redaction left only its type."""
+        """Write a part's item. Build it from the fields if redaction left only the item's type."""
         if raw.keys() == {"type"} and isinstance(part, ToolCall | ToolResult):
             alone = message.model_copy(update={"content": (part,), "wire_format": None})
             return self.written(alone, {})
@@ -205,7 +205,7 @@ class Responses(WireFormat):
 
 
 def refuse_server_state(request: Mapping[str, Any]) -> None:
-    """Refuse a request or a client's settings that let the server add to the prompt.
+    """Refuse a request, or a client's settings, that let the server add messages to the prompt.
 
     Raises:
         ServerHeldState: the request continues a stored response or conversation, or refers to
@@ -247,7 +247,7 @@ def _reasoning(raw: Raw) -> Thinking:
 
 
 def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
-    if kind == "tool_search_call" and raw.get("call_id") is None:  # the server runs the search
+    if kind == "tool_search_call" and raw.get("call_id") is None:  # the server runs this search
         return (_whole(raw),)
     call_id = text_at(raw, "call_id", path, "a tool call")
     if kind not in _ARGUMENTS:
@@ -259,7 +259,7 @@ def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
 
 
 def _whole(raw: Raw) -> Opaque:
-    """Return an item that is never shortened, because its shape is the provider's own."""
+    """Return the item as a part that is never shortened: only the provider knows its form."""
     return Opaque(images.visible_json(raw), raw=raw)
 
 
@@ -274,7 +274,7 @@ def _written_part(part: Part, role: str) -> dict[str, Any]:
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
-    """Write a result. In a stub that compact made, `raw` says which kind of call it answers."""
+    """Write a result. If compact made the result, `raw` has the type of the call it answers."""
     kind = OUTPUT_OF.get(str((result.raw or {}).get("type")), "function_call_output")
     record: dict[str, Any] = {"type": kind, "call_id": result.call_id, "output": result.text}
     match kind:
