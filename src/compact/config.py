@@ -1,7 +1,7 @@
-"""Settings: defaults < file (YAML or JSON) < environment `COMPACT_*` < arguments.
+"""Settings. Later sources win: defaults, file (YAML or JSON), environment `COMPACT_*`, arguments.
 
-`CompactConfig` holds all settings, including the policy's. A setting has the same flat name
-in a file, in the environment (`COMPACT_TRIGGER_RATIO`) and as an argument. Ratios and shares are
+`CompactConfig` holds all settings, including the policy's. A setting has the same flat name in a
+file, in the environment (`COMPACT_TRIGGER_RATIO`) and as an argument. Ratios and shares are
 fractions of 1. Only the settings of one tier have two names: `tiers: {1: {trigger_ratio: 0.6}}` in
 a file is `COMPACT_TIER_1_TRIGGER_RATIO` in the environment. Each setting knows its source.
 
@@ -36,14 +36,14 @@ PREFIX = "COMPACT_"
 ENV_FILE = ".env"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK", "COMPACT_ENCRYPTION_KEY")
 """Variables that have this prefix but are not settings: the tests' data, the command line's
-tracebacks, and the stores' passphrase, which must not be in any copy of the settings."""
+tracebacks, and the passphrase of stores, which must not be in any copy of the settings."""
 SHARES = ("_ratio", "_share")
-"""Name endings of the settings that are fractions of 1."""
+"""Endings of the names of settings that are fractions of 1."""
 OTHER_PREFIXES = ("COMPACT_NEW_",)
-"""Prefixes of host applications' feature flags."""
+"""Prefixes of variables that are feature flags of host applications."""
 DEFAULT, ARGUMENT = "default", "argument"
 OTEL = "environment"
-"""The value of `otlp_endpoint` for the collector in OpenTelemetry's own variables."""
+"""The value of `otlp_endpoint` that means the collector in OpenTelemetry's own variables."""
 AGES = ("age_full_days", "age_key_points_days", "age_summary_days", "age_archived_days")
 """The settings that hold the last day of each level of memory, in order."""
 NOTHING = ("none", "null")
@@ -53,11 +53,11 @@ TIER_VARIABLES = {
     for number in NUMBERS
     for name in TierSettings.model_fields
 }
-"""Variable of a single tier -> the tier's number and the setting's name."""
+"""Variable of a single tier → the tier's number and the setting's name."""
 
 
 class CompactConfig(CompactPolicy):
-    """Holds all settings, frozen. `load` merges all sources; the constructor takes arguments."""
+    """All settings; immutable. `load` merges all sources. The constructor takes arguments."""
 
     model: str | None = None
     """A model key such as `gpt-4o`. It sets the window and the tokenizer if the next two do not."""
@@ -205,8 +205,8 @@ class CompactConfig(CompactPolicy):
     ) -> Self:
         """Return the effective settings: defaults, then file, then environment, then arguments.
 
-        `environ` is `os.environ` by default. `env_file` holds the variables of a `.env`;
-        `environ` overrides them. Empty variables and arguments of None are ignored.
+        `environ` is `os.environ` by default. `env_file` holds the variables of a `.env` file, which
+        `environ` overrides. Empty variables and arguments of None are ignored.
 
         Raises:
             InvalidConfig: an unknown name or a wrong value. The text names its source.
@@ -258,25 +258,25 @@ class CompactConfig(CompactPolicy):
         return self._origins.get(name, ARGUMENT if name in self.model_fields_set else DEFAULT)
 
     def adapter(self, port: str) -> Any:  # noqa: ANN401 - each port has a type of its own
-        """Return the object given as adapter for a port: `estimator`, `exporter`, `storage` or
-        `summarizer`; None if none was given.
+        """Return the object that was given as the adapter for a port, or None. The ports are
+        `estimator`, `exporter`, `storage` and `summarizer`.
         """
         return self._adapters.get(port)
 
     def policy(self) -> CompactPolicy:
-        """Return the policy among the settings."""
+        """Return the settings that belong to the policy."""
         return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
 
     def redactor(self) -> Redactor:
-        """Return the redactor with the settings' further kinds and patterns of secrets."""
+        """Return the redactor for the further kinds and patterns of secrets in the settings."""
         return Redactor(self.redact_kinds, self.redact_patterns)
 
     def summarizers(self) -> list[str]:
-        """Return the names of the summarizers, in the order they are asked."""
+        """Return the names of the summarizers, in the order in which they are asked."""
         return [self.summarizer, *self.summarizer_fallbacks]
 
     def book(self) -> ModelBook:
-        """Return the facts about models, with the user's own entries. Their file is read once.
+        """Return the facts about models, including the user's own entries. Their file is read once.
 
         Raises:
             InvalidConfig: the file cannot be read, or an entry is wrong.
@@ -287,7 +287,8 @@ class CompactConfig(CompactPolicy):
         return self._book
 
     def known_tokenizer(self) -> str | None:
-        """Return the tokenizer in the settings, else the model's; None if neither is known.
+        """Return the tokenizer in the settings, or else the model's. Return None if neither is
+        known.
 
         Raises:
             InvalidConfig: the file of models is wrong.
@@ -302,8 +303,8 @@ class CompactConfig(CompactPolicy):
         return tier_of(size, self.tiers)
 
     def window(self) -> ContextWindow | None:
-        """Return the window that the settings give by size or by model, with its tier's
-        thresholds; None if they give neither.
+        """Return the window that the settings give by size or by model, with its tier's thresholds.
+        Return None if they give neither.
 
         Raises:
             InvalidConfig: the model is unknown, and no size is given.
@@ -334,7 +335,7 @@ class CompactConfig(CompactPolicy):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` with the most similar known name; empty if none is similar."""
+    """Return `; did you mean 'x'?` with the most similar known name, or an empty text."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -368,7 +369,7 @@ def _from_file(path: Path, known: tuple[str, ...]) -> kit_names.Typed:
 
 
 def _with_file(book: ModelBook, path: Path) -> ModelBook:
-    """Return the book with the entries of a file: a list of them, or one under `models:`."""
+    """Return the book with the entries of a file. The file holds a list, or one under `models:`."""
     value = _value_in(path)
     rows = value.get("models") if isinstance(value, dict) else value
     if not isinstance(rows, list):
@@ -437,7 +438,7 @@ def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
 def _from_environment(
     environ: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
-    """Read the settings in variables, and their sources. `place` is the variables' file, if any."""
+    """Return the settings in variables, with their sources. `place` is their file, if any."""
     names = (*(name for name in cls.names() if name != "tiers"), *kit_names.TYPED)
     known = {PREFIX + name.upper(): name for name in names}
     texts: dict[str, str] = {}
@@ -481,7 +482,7 @@ def _origin(variable: str, place: str) -> str:
 def _tiers_of(
     environ: Mapping[str, str], before: tuple[Any, str] | None, place: str
 ) -> dict[str, tuple[Any, str]]:
-    """Merge the environment's tier settings over the file's; empty if it has none."""
+    """Return the environment's tier settings merged over the file's. Empty if it has none."""
     given = {name: environ[name] for name in TIER_VARIABLES if environ.get(name)}
     value, origin = before or ({}, "")
     if not given or not isinstance(value, dict):
@@ -497,7 +498,7 @@ def _tiers_of(
 
 
 def read_number(value: object, annotation: object) -> object:
-    """Parse a text as a number if the setting is numeric; else return the value unchanged."""
+    """Return a text as a number if the setting is numeric. Otherwise return the value unchanged."""
     kinds = {annotation, *get_args(annotation)}
     if not isinstance(value, str) or str in kinds:
         return value
@@ -510,7 +511,7 @@ def _belongs_to_others(variable: str) -> bool:
 
 
 def _value_of(text: str, annotation: object) -> object:
-    """Turn a variable's text into a value that pydantic can validate."""
+    """Return a variable's text as a value that pydantic can validate."""
     text = text.strip()
     if text.lower() in NOTHING and type(None) in get_args(annotation):
         return None

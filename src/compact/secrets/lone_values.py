@@ -1,9 +1,10 @@
-"""Finds secrets by their value first. A generated value also needs a telling name: right before it,
-on the line above, or in a comment after it. A made-up password needs none.
+"""Finds secrets by their value first. A generated value also needs a name near it that marks it as
+a secret: right before it, on the line above, or in a comment after it. An invented password needs
+none.
 
 Names are read word by word, so `X-Api-Key`, `awsSecretAccessKey` and `hec_token` need no patterns.
-The name's weight and the value's weight are added. The words are listed in `secret_words.json` in
-this folder.
+The weight of the name and the weight of the value are added. The words are listed in
+`secret_words.json` in this folder.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from compact.secrets.secret_values import (
 
 
 class Sign(IntEnum):
-    """How strongly a word, or a value's look, suggests a secret. Two weights are added."""
+    """How strongly a word or the form of a value suggests a secret. Two such weights are added."""
 
     AGAINST = -1
     NONE = 0
@@ -43,28 +44,28 @@ _PUBLIC, _STRONG = frozenset(words_of("public name")), frozenset(words_of("stron
 _WEAK, _LINKS = frozenset(words_of("weak name")), frozenset(words_of("link name"))
 _ENDINGS = tuple(words_of("ending"))
 _SAYS_NOTHING = frozenset({"is", "new", "string", "value"})
-"""Words of a label that do not say what the value is."""
+"""Words of a name that do not tell what the value is."""
 _WORD = re.compile(r"[A-Z]?[^\W\dA-Z_]+|[A-Z]+(?![a-z])")
-"""A word, or a word inside a name in code."""
+"""A word, or one of the words inside a name in code."""
 _NAME = re.compile(r"[\w.@+-]{1,64}[:=](?=[^=])")
 """A name that is joined to its value by `:` or `=`."""
 _PARAMETERS = re.compile(r"[^?&=]{0,256}\?[\w.-]{1,40}=|[\w.-]{1,40}=[^&]{0,256}&[\w.-]{1,40}=")
 _LINES = re.compile(r"(?:\r?\n[A-Za-z0-9+/]{16,76}={0,2}(?=\r?\n|\Z))*")
-"""Further lines of a value that ends at the end of its line."""
+"""Further lines of a value that is wrapped at the end of its line."""
 _BETWEEN = string.whitespace + string.punctuation + string.digits + "：。「『“„«"
-"""Characters between a name and its value."""
+"""Characters that may be between a name and its value."""
 _QUOTES, _COMMENTS = ("'", '"', "`"), ("//", "#", "-- ", "<-", "←")
 _OPENS = ("", *" \t\n([{=:,\\>")
-"""Characters before an opening quote."""
+"""Characters that may be before an opening quote."""
 _OPTIONS = (" -a ", " -k ", " -K ", " -p ", " -t ")
 """Options of commands that take a key, a password or a token."""
 _SEPARATORS = str.maketrans(dict.fromkeys("/?&=#", " "))
 _PIECE = r"[^\s\"'`<>(){}\[\],|;\\，；。：、！？（）「」]*"
 _TELLING = "[0-9][A-Za-z]+[0-9]|[A-Za-z][0-9]+[A-Za-z]"
-"""Sign of a generated value: digits between letters, or letters between digits."""
+"""A sign of a generated value: digits between letters, or letters between digits."""
 _MARK = "[!#$%&*+@^~]"
 _BYTES = r"(?:0x[0-9A-Fa-f]{2},\s*){15,}0x[0-9A-Fa-f]{2}"
-"""A key as an array of bytes."""
+"""A key that is written as an array of bytes."""
 
 
 def _sign(word: str) -> Sign:
@@ -82,7 +83,7 @@ def _words(text: str) -> list[str]:
 
 
 def _told(before: str) -> Sign:
-    """Weigh the name right before a value."""
+    """Return the weight of the name right before a value."""
     person = before.split()[-1:]
     if before[-1:] == ":" and person and "." in person[0].partition("@")[2]:
         return Sign.STRONG
@@ -131,15 +132,15 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
 
 
 def _is_told_above(text: str, line: int) -> bool:
-    """Whether the nearest line above that has text names a secret, and nothing public."""
+    """Whether the nearest line of text above names a secret and nothing public."""
     above = text[max(0, line - 2 * REACH) : line].rstrip().rpartition("\n")[2]
     signs = [_sign(word) for word in _words(above)[:8]]
     return Sign.STRONG in signs and Sign.AGAINST not in signs
 
 
 def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the place inside the quotes around a piece. If there are no quotes, or a space inside
-    them, return the place of the piece.
+    """Return the place inside the quotes around a piece of text. If there are no quotes, or a space
+    is inside them, return the place of the piece.
     """
     left = max(text.rfind(quote, max(0, start - REACH), start) for quote in _QUOTES)
     close = -1
@@ -152,7 +153,7 @@ def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the places of possible values in a piece: after a name, or as parts of an address."""
+    """Yield the places of possible values in a piece: after a name, or the parts of an address."""
     start, end = _quoted(text, start, end)
     end = start + len(text[start:end].rstrip(".,:?*"))
     value = text[start:end]
@@ -169,7 +170,7 @@ def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _kind(text: str, start: int, end: int) -> str:
-    """Return the kind of the secret at this place. Empty if there is no secret."""
+    """Return the kind of the secret at this place. It is empty if there is no secret."""
     value = text[start:end]
     look = _look(value)
     if look and (_is_told(text, start, end, look) or is_coded(value)):
@@ -201,4 +202,4 @@ FINDERS = (
         partial(_values, Spots(f"{_BYTES}|{_PIECE}(?:{_TELLING}|{_MADE_UP}){_PIECE}")),
     ),
 )
-"""Finders of values that look like a secret alone or next to a telling name."""
+"""The finders of values that look like a secret alone, or near a name that marks a secret."""

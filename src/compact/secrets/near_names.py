@@ -1,5 +1,5 @@
-"""Finds secrets near a telling word, without an assignment: "the password of the printer was
-changed to …", a name and a password side by side, a value on the next line.
+"""Finds secrets near a word such as `password`, without an assignment: "the password of the printer
+was changed to …", a name and a password side by side, a value on the next line.
 
 The farther a value is from the word, the more it must look like a secret by itself. The words are
 listed by kind, in many languages, in `secret_words.json` in this folder.
@@ -29,26 +29,26 @@ _WORDS: Mapping[str, list[str]] = json.loads(
     (files("compact.secrets") / "secret_words.json").read_text(encoding="utf-8")
 )
 REACH = 120
-"""How many characters after a telling word are searched for a value."""
+"""How many characters after a word are searched for a value."""
 _SHORTEST = 8
-"""Fewest characters of a value without an assignment."""
+"""The fewest characters of a value without an assignment."""
 _VALUE = re.compile(
     r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
     r"|(?:[^\s\"'`<>(){}\[\]«»„“”\u2018\u2019「」『』,;|，。；\uff1a（）\uff01\uff1f、=\\&]|&(?!\w{1,32}=)){4,160}"
 )
-"""A possible value: in quotes, or up to a character that no unquoted value holds."""
+"""A possible value: in quotes, or up to a character that no unquoted value contains."""
 _ALONE = re.compile(
     r"[^\n]{0,80}\n(?:[-=~]{3,80}\r?\n)?\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
     r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
-"""A value alone on the line after the word's line, or sent there by a script."""
+"""A value that is alone on the line after the word's line, or that a script sends there."""
 _UNDERLINED = re.compile(r"[*_]{0,2}[ \t]{0,3}\r?\n[-=~]{3,80}\r?\n")
 TO = (
     r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
     r"от|за|для|до|till?|od|vom)"
 )
-"""Words between a password and what the password is for."""
+"""Words between a password and what the password is for, such as `for` or `of`."""
 _AS = "(?:as|als|como|comme|come|som)"
 _SAID_BEFORE = re.compile(
     rf"(?:\A[ \t>*-]{{0,8}}|(?<=\s)(?=\S{{5,128}} {_AS} ))"
@@ -57,20 +57,20 @@ _SAID_BEFORE = re.compile(
     rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
     re.IGNORECASE,
 )
-"""A value before its word: at the start of a line, or before `as`; and the separator."""
+"""A value before its word, and what separates them. It is at the start of a line or before `as`."""
 _SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
 )
-"""A number that is typed in, and not a year."""
+"""A number that people type in and that is not a year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
-"""Shows that the next value is assigned to something else, or is a picture."""
+"""Shows that the next value belongs to another name, or is a picture."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*]|=(?!\d{4,8}\b)|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
 """Shows, after a word, that the word is part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
-"""An assignment of a quoted value. `secrets.named_credentials` judges it by its name."""
+"""An assignment of a quoted value. `secrets.named_credentials` judges such values by their name."""
 _CODES = 400
-"""How many characters are searched for codes, or for a wallet's words."""
+"""How many characters are searched for codes, or for the words of a wallet."""
 _CODE = re.compile(
     r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|"
     r"[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}|\d{8}|[a-z0-9]{8,12})"
@@ -84,7 +84,7 @@ Check = Callable[[str], bool]
 
 
 def _word_end(text: str, end: int) -> int:
-    """Return the end of a word that may be inflected."""
+    """Return the end of a word that may have an inflection of up to four letters."""
     least = min(len(text), end + 4)
     while end < least and text[end].isalpha() and not text[end].isupper():
         end += 1
@@ -92,12 +92,12 @@ def _word_end(text: str, end: int) -> int:
 
 
 def words_of(kind: str) -> list[str]:
-    """Return the words of this kind, in lower case and RE2's syntax."""
+    """Return the words of this kind, in lower case and in RE2's syntax."""
     return _WORDS[kind]
 
 
 def _line(text: str, start: int) -> int:
-    """Return the end of the line, or of its searched part."""
+    """Return the end of the line, or of the part of the line that is searched."""
     end = min(len(text), start + REACH)
     for mark in ("\n", "\\n"):
         position = text.find(mark, start, end)
@@ -136,7 +136,7 @@ def _below(text: str, start: int, check: Check) -> Span | None:
 
 
 def _above(text: str, start: int) -> str:
-    """Return the word's line, with a colon if it is underlined: both mark a heading."""
+    """Return the word's line. A colon is added if it is underlined, because both mark a heading."""
     above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
     return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
 
@@ -191,7 +191,7 @@ def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _one(find: Callable[[str, int], Span | None]) -> Finding:
-    """Turn a function that finds one value into a `Finding`."""
+    """Turn a function that finds one value into one that yields values."""
 
     def found(text: str, start: int) -> Iterator[Span]:
         span = None if _ASSIGNED.match(text, start) else find(text, start)
@@ -235,4 +235,4 @@ def _finder(kind: str, words: list[str]) -> SecretFinder:
 
 
 FINDERS: tuple[SecretFinder, ...] = tuple(_finder(kind, _WORDS[kind]) for kind in _FINDING)
-"""Finders of values near a telling word."""
+"""The finders of values near a word that names a secret."""

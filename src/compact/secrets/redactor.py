@@ -1,7 +1,8 @@
-"""`Redactor`: finds an application's own secrets, in addition to those that are always redacted.
+"""`Redactor` finds an application's own secrets, in addition to those that are always redacted.
 
-It finds e-mail addresses, phone numbers and the like, and your own patterns, which may have
-validators. If a validator raises an error, the match is redacted and the error is reported once.
+It finds e-mail addresses, phone numbers and the like, and the application's own patterns, which may
+have validators. If a validator raises an error, the match is redacted and the error is reported
+once.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from compact.secrets.credentials import Place
 
 Validator = Callable[[str], bool]
-"""Decides whether a matched text is a secret."""
+"""Returns whether a matched text is a secret."""
 _NAME = regex("[a-z][a-z0-9_]{0,63}")
 _MARK = regex("<REDACTED:[a-z0-9_]+>")
 
 
 class Redactor:
-    """Finds an application's own secrets in a text; immutable.
+    """Finds an application's own secrets in a text. It is immutable.
 
     `kinds` are kinds or groups of `secrets.personal`. `patterns` maps kinds to regular expressions
     in RE2's syntax. If a pattern has a group named `value`, only the group is redacted.
@@ -55,12 +56,12 @@ class Redactor:
         return bool(self._finders or self._patterns)
 
     def failing(self, tell: Callable[[Exception], None]) -> None:
-        """Report the first error of each validator to `tell`. Only the first call has an effect."""
+        """Report the first error of each validator to `tell`. Later calls have no effect."""
         if self._validators:
             self._tell = self._tell or tell
 
     def places(self, text: str) -> Iterator[Place]:
-        """Yield the places of the secrets, in no order. Redacted text is skipped."""
+        """Yield the places of the secrets, in no order. Already redacted text is skipped."""
         if not self:
             return
         text = text.encode(errors="replace").decode()
@@ -87,7 +88,7 @@ class Redactor:
             return True
         try:
             return bool(validator(matched))
-        except Exception as error:  # noqa: BLE001 - a validator's failure must not leave a secret in
+        except Exception as error:  # noqa: BLE001 - a failing validator must not leave a secret in
             if name not in self._failed:
                 self._failed.add(name)
                 if self._tell is not None:
@@ -124,4 +125,4 @@ def _compiled(name: str, expression: str) -> Any:  # noqa: ANN401 - RE2 has no t
 
 
 NOTHING_ELSE = Redactor()
-"""The default, which finds nothing."""
+"""The default: a redactor that finds nothing."""
