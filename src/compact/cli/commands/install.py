@@ -60,10 +60,10 @@ def install(
 
 
 def agreed(shown: str, *, yes: bool) -> None:
-    """Show what is to be done, and ask for it.
+    """Show what will be written, and ask for permission.
 
     Raises:
-        Stop: it is not wanted, or nobody can be asked.
+        Stop: the user says no, or there is no terminal to ask on.
     """
     typer.echo(shown, err=True)
     if yes:

@@ -1,8 +1,8 @@
 """The data of a session's page, as JSON values.
 
 The data holds each message once, by position. A context is recorded only if it changed in another
-way than by a new message; the page derives all others. A text made for a prompt, such as a stub
-for tool output, is stored once in a separate list.
+way than by a new message; the page derives all others. A text that was made for a prompt, such as a
+stub for tool output, is stored once in a separate list.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from compact.session.views.recalled_turns import KIND
 from compact.text.speakers import speaker_of
 
 MOST_LOOKS = 400
-"""Most contexts recorded in addition to those after compressions; the newest are kept."""
+"""How many contexts are recorded besides those after compressions: the newest. It bounds the
+page."""
 VERSION = 1
 """The version of this data format."""
 
@@ -70,7 +71,7 @@ def page_data(
 
 def _session(session: Session) -> dict[str, Any]:
     return {
-        # imported session: compact never sent its first messages to a model
+        # In an imported session, compact never sent the first messages to a model.
         "imported": {"source", "format"} <= session.metadata.keys(),
         "id": session.id,
         "title": session.title,
@@ -122,8 +123,8 @@ def _items(
     places: dict[str, int],
     texts: dict[str, int],
 ) -> Iterator[Any]:
-    """Yield the messages of a context in order. A run of unchanged messages is `[first, last]`.
-    Any other message is an item with a kind, text and tokens.
+    """Yield the messages of a context in order. A run of unchanged messages is `[first, last]`. Any
+    other message is an item with a kind, text and tokens.
     """
     run: list[int] = []
     for message in _with_system(context):
@@ -190,7 +191,7 @@ def _other_windows(ctx: ContextManager) -> list[int]:
 
 
 def _checkpoints(ctx: ContextManager, views: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the checkpoints of the recorded contexts and their ancestors, oldest span first."""
+    """Return the checkpoints of the recorded contexts and their sources, oldest span first."""
     stored = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
     names = [name for view in views for name in view["live"]]
     found: dict[str, Checkpoint] = {}
