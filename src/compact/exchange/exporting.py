@@ -1,4 +1,4 @@
-"""Reads a stored session into a value for a file, and replaces its secrets if asked."""
+"""Reads a stored session for an export, and replaces its secrets if asked."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from compact.store.whole_session import WholeSession, read_whole
 Value = TypeVar("Value", bound=BaseModel)
 Redact = Callable[[str], str]
 _OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
-"""Prefixes of notes about a running process, which are not part of the session."""
+"""Prefixes of notes about a running process. They are not part of the session."""
 
 
 def whole_session(store: SessionStore, session_id: str) -> WholeSession:
-    """Read everything that a store keeps of a session, except notes about a running process.
+    """Read everything that a store has of a session, except notes about a running process.
 
     Raises:
         NotFound: there is no such session.
@@ -44,7 +44,7 @@ def whole_session(store: SessionStore, session_id: str) -> WholeSession:
 
 
 def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
-    """Return the file with the secrets in its texts replaced, and a mark in its metadata.
+    """Return the file with the secrets in its texts replaced, and with a mark in its metadata.
 
     A file without secrets is returned unchanged.
     """
@@ -69,7 +69,7 @@ def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
         update={"metadata": {**made.session.metadata, REDACTED: True}}
     )
     if whole is not None:
-        # A session signs its own text with these keys. Whoever has a key could forge such text.
+        # A session signs its own text with these keys. Anybody with a key could forge such text.
         notes = {name: x for name, x in (whole.notes or {}).items() if not name.startswith(KEY)}
         whole = replace(whole, session=session, notes=notes)
     return replace(made, session=session, whole=whole)
@@ -85,7 +85,7 @@ def _contents(file: SessionFile) -> list[object]:
 
 
 def _session(session: Session, redact: Redact) -> Session:
-    # Ids and the scope are kept, even if they look like secrets: the store needs them.
+    # Ids and the scope are kept, even if they look like secrets, because the store needs them.
     kept = {"id": session.id, "branch": session.branch, "scope": session.scope}
     return _redacted(session, redact).model_copy(update=kept)
 
@@ -135,7 +135,7 @@ def _whole(whole: WholeSession, known: Known) -> WholeSession:
 
 
 def _links(whole: WholeSession, made: WholeSession) -> dict[str, str]:
-    """Return the chain hash after each leading system message → the hash without secrets."""
+    """Return old → new chain hash, for each leading system message whose secrets were replaced."""
     links: dict[str, str] = {}
     for part in whole.parts:
         before, after = chain.START, chain.START

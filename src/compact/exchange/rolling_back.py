@@ -23,7 +23,7 @@ from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE
 
 REPLACED = "replaced"
-"""The folder, inside a migration's, for the store that a forced rollback replaced."""
+"""The folder inside a migration's folder for the store that a forced rollback replaced."""
 MOST_NAMED = 5
 """How many sessions an error text names."""
 
@@ -38,8 +38,8 @@ def roll_back(
     settings: CompactConfig | None = None,
 ) -> RollbackReport:
     """Roll back a migration of a scope, by default the newest. The store becomes what it was
-    before. If it was changed since, nothing is done without `force`. With `force` the current store
-    is backed up first. With `dry_run` nothing is changed.
+    before. If the store was changed since, nothing is done without `force`. With `force` the
+    current store is backed up first. With `dry_run` nothing is changed.
 
     Raises:
         NotFound: the migration or its backup does not exist, or all are rolled back already.
@@ -73,13 +73,13 @@ def roll_back(
 
 
 def _free(folder: Path) -> Path:
-    # an earlier rollback may have stopped after it made its backup
+    # An earlier rollback may have stopped after it made its backup.
     names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     return next(name for name in chain([folder], names) if not name.exists())
 
 
 def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
-    """Return the named migration of a scope, or else the newest that is not rolled back."""
+    """Return the named migration of a scope, or the newest that was not rolled back."""
     own = [(each, manifest.read(each)) for each in manifest.all_of(store)]
     own = [(folder, entry) for folder, entry in own if entry.report.scope == scope]
     for folder, entry in reversed(own):
@@ -122,8 +122,8 @@ class _RollingBack:
         )
 
     def check(self, settings: CompactConfig | None, beside: Sequence[str]) -> None:
-        """Refuse a rollback that would lose changes. Called when nobody else can write any more.
-        `beside` lists other data that would be lost.
+        """Refuse a rollback that would lose changes. It is called when nobody else can write any
+        more. `beside` lists other data that would be lost.
         """
         report = self.report("")
         if report.others:

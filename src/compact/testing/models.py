@@ -30,9 +30,9 @@ def check_chat_model(
 ) -> None:
     """Test a chat model.
 
-    `make` gives a model that answers in words. `format` is the wire format of its replies.
-    `failing` gives a model whose server only answers with errors. `slow` gives a model that never
-    answers the prompt `WAIT`, and answers all others.
+    `make` returns a model that answers with text. `format` is the wire format of its replies.
+    `failing` returns a model whose server only answers with errors. `slow` returns a model that
+    never answers the prompt `WAIT`, and answers all others.
     """
     model = make()
     assert isinstance(model, ChatModel), "it lacks a method of the protocol"
@@ -66,7 +66,7 @@ async def _answers(model: ChatModel, format: str) -> None:
 
 
 def _taken(session: ContextManager, reply: Reply, how: str) -> Message:
-    """Add the reply to the session; return its message as the session keeps it."""
+    """Add the reply to the session. Return the message that the session keeps of it."""
     assert isinstance(reply, Reply), f"{how} gave a {type(reply).__name__}"
     assert reply.finish in get_args(Finish), f"it ended with {reply.finish!r}"
     if reply.usage is not None:

@@ -18,7 +18,7 @@ from compact.messages.protocols import (
 )
 
 LARGE = 9_000_000
-"""Size of a large file in bytes. Some services do not accept so much in one request."""
+"""Size of a large file in bytes. Some services do not accept that much in one request."""
 SAMPLES: Sequence[str] = (
     "hello world",
     "Größe & Maße – naïve café",
@@ -31,7 +31,7 @@ SAMPLES: Sequence[str] = (
 
 
 def check_token_estimator(estimator: TokenEstimator) -> None:
-    """Test a tokenizer."""
+    """Test a tokenizer: its counts are positive, repeatable, and nearly add up."""
     assert isinstance(estimator, TokenEstimator), "it lacks a method of the protocol"
     assert estimator.name, "it needs a name"
     assert isinstance(estimator.exact, bool), "`exact` says whether counts are the real ones"
@@ -45,7 +45,7 @@ def check_token_estimator(estimator: TokenEstimator) -> None:
 
 
 def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]) -> None:
-    """Test a summarizer: it keeps the token cap, is never empty, and continues its last summary."""
+    """Test a summarizer: it keeps the cap, is never empty, and continues its last summary."""
     messages = [Message(role="user", content=f"Rule {i}: keep part {i} small.") for i in range(40)]
     summarizer = make()
     assert isinstance(summarizer, Summarizer), "it lacks a method of the protocol"
@@ -59,11 +59,11 @@ def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]
 
 
 async def _summarized(summarizer: Summarizer, request: SummaryRequest) -> Summary:
-    return await summarizer.summarize(request)  # `asyncio.run` takes coroutines, not awaitables
+    return await summarizer.summarize(request)  # `asyncio.run` takes only coroutines
 
 
 def check_exporter(exporter: Exporter) -> None:
-    """Test an exporter: it takes events and can be closed, each more than once."""
+    """Test an exporter: it takes events and can be closed, both more than once."""
     assert isinstance(exporter, Exporter), "it lacks a method of the protocol"
     event: Event = TokenEstimate(tokens=1, limit=2, messages=3, tokenizer="none", exact=False)
     for events in ([event], [event, event], []):
@@ -88,7 +88,7 @@ def check_storage_adapter(adapter: StorageAdapter) -> None:
 
 
 def check_blob_store(make: Callable[[], BlobStore]) -> None:
-    """Test a blob store. Each call of `make` opens the same place, without these names."""
+    """Test a blob store. Each call of `make` opens the same place. It must lack these names."""
     blobs, other = make(), make()
     assert isinstance(blobs, BlobStore), "it lacks a method of the protocol"
     name, large = "2026/05/roof-1.json", "2026/05/roof-1.originals.zst"
