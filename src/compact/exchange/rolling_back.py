@@ -93,8 +93,6 @@ def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
 
 @dataclass(frozen=True, slots=True)
 class _RollingBack:
-    """Compares the store with its states before and after the migration."""
-
     store: SessionStore
     replaced: Path
     entry: Manifest

@@ -151,7 +151,6 @@ def _issued(kind: str, prefixes: str, least: int = 16, check: Check = is_issued)
 
 
 def _option(commands: str, names: str, pattern: str, check: Check) -> Shape:
-    """Describe passwords that some commands take as an option."""
     found = re.compile(rf"(?<![\w-]){pattern}")
     return Shape("password", tuple(names.split()), found, check, behind=tuple(commands.split()))
 

@@ -221,7 +221,6 @@ def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Sp
 
 
 def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Span | None:
-    """Return the place of a secret without quotes and spaces."""
     if not (wide := _WIDE.match(text, start)):
         return None
     value = wide[1].rstrip(_CLOSES)

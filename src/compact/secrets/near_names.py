@@ -130,7 +130,6 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
 
 
 def _below(text: str, start: int, check: Check) -> Span | None:
-    """Return the value that is alone on the next line."""
     match = _ALONE.match(text, start)
     return match.span(1) if match and "," not in match[1] and check(match[1]) else None
 

@@ -86,8 +86,6 @@ class EndedSpan:
 
 @dataclass(slots=True)
 class _Open:
-    """A compression that has not ended, and its current stage."""
-
     id: str
     start: datetime
     last: datetime
@@ -232,7 +230,6 @@ def _outcome(event: Event) -> str:
 
 
 def _of_compression(event: Event) -> dict[str, Any]:
-    """Return the data that an event adds to its compression's span."""
     match event:
         case TriggerDecision(tokens=tokens, window=window, reason=reason, model=model):
             data = {"tokens_before": tokens, "window": window, "reason": reason, "model": model}

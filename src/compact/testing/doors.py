@@ -388,8 +388,6 @@ def threads_are_apart(suite: Suite) -> None:
 
 
 class _Away(InMemoryStore):
-    """A store that can be made to refuse new messages."""
-
     is_away = False
 
     def append(

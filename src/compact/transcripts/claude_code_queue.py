@@ -1,13 +1,13 @@
 """Reads prompts that the user typed into Claude Code while the model worked.
 
-The file has them as `queue-operation` rows, not as messages. `enqueue` has the text. `remove` means
-that the model got it in the middle of a turn; newer files have a `queued_command` attachment too.
-`dequeue` means that a turn began with it; its user row follows. `popAll` means that the user took
-the prompts back to change them.
+The file records them as `queue-operation` rows, not as messages. `enqueue` has the text. `remove`
+means that the model got the prompt in the middle of a turn; newer files also have a
+`queued_command` attachment. `dequeue` means that a turn began with the prompt; its user row
+follows. `popAll` means that the user took the prompts back to change them.
 
-A prompt that the model got, or that never left the queue, becomes one user message. It comes where
-it left the queue, or at the first later place where a conversation may be cut. A prompt that a user
-row repeats is not added again.
+A prompt that the model got, or that never left the queue, becomes one user message. It is placed
+where it left the queue, or at the first later place where a conversation may be cut. A prompt that
+a user row repeats is not added again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Queue:
     _left: list[_Prompt] = field(default_factory=list)
 
     def take(self, number: int, row: Row, at: int) -> None:
-        """Take a row that is not a message. `at` messages came before it."""
+        """Read a row that is not a message. `at` is the number of messages before it."""
         content = row.get("content")
         text = content if isinstance(content, str) else None
         match row.get("operation"):
@@ -77,7 +77,7 @@ class Queue:
         prompt.row = {**row, "timestamp": attachment.get("timestamp", row.get("timestamp"))}
 
     def _leave(self, said: str | None, at: int, *, began_a_turn: bool = False) -> None:
-        """Take the prompt with this text from the queue. Without a text, take the oldest."""
+        """Remove the prompt with this text from the queue. Without a text, remove the oldest."""
         for index, prompt in enumerate(self._waiting):
             if said is None or prompt.text == said:
                 prompt.at, prompt.began_a_turn = at, began_a_turn
@@ -91,8 +91,8 @@ class Queue:
     def placed(
         self, messages: Sequence[Message], rows: Mapping[str, tuple[Row, ...]]
     ) -> list[tuple[int, int, dict[str, Any]]]:
-        """Return the prompts that become messages: the index of the message after each, its line,
-        and its user row.
+        """Return the prompts that become messages. Each has the index of the message after it, its
+        line, and its user row.
         """
         placed = list[tuple[int, int, dict[str, Any]]]()
         for prompt in sorted((*self._left, *self._waiting), key=lambda p: p.number):
@@ -114,13 +114,13 @@ def _text_of(prompt: object) -> str:
 
 
 def _words(text: str) -> str:
-    """Return the user's words in a prompt. A command alone has none."""
+    """Return what the user wrote in a prompt. It is empty for a command alone."""
     words = spoken_text(text)
     return "" if words.startswith("/") and len(words.split()) == 1 else words
 
 
 def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
-    """Whether the user's next message, before any reply, is this prompt."""
+    """Whether the user's next message, before any reply, repeats this prompt."""
     for message in after:
         match speaker_of(message):
             case "assistant":
@@ -131,12 +131,12 @@ def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
 
 
 def _says(text: str, prompt: str) -> bool:
-    """Whether the text holds the prompt as whole lines."""
+    """Whether the text contains the prompt as whole lines."""
     return bool(prompt.strip()) and f"\n{prompt.strip()}\n" in f"\n{text.strip()}\n"
 
 
 def _row(prompt: _Prompt, near: Row) -> dict[str, Any]:
-    """Build the user row that Claude Code would have written for the prompt."""
+    """Return the user row that Claude Code would have written for the prompt."""
     common = {k: v for k, v in near.items() if k in COMMON}
     own = {k: v for k, v in prompt.row.items() if k not in _NOT_OF_USERS}
     own_uuid = uuid.uuid5(_NAMESPACE, f"{own.get('sessionId')}/{prompt.number}/{prompt.text}")

@@ -1,7 +1,6 @@
-"""Holds a `Transcript`: one conversation and the file that it came from. Readers build it with
-`Collected`.
+"""Defines `Transcript`: one conversation and the file that it came from.
 
-`reading` reads files, `writing` writes them.
+Readers build it with `Collected`. `reading` reads files, and `writing` writes them.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ NO_BOUNDARY = "no compaction boundary: active is the whole file"
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """How a file holds its messages. A writer needs this.
+    """How a file holds its messages. A writer needs this to write the same kind of file.
 
     `shape`: one JSON value on each line, one list, or one object with the key `messages`. `fields`:
-    the object's other keys, or what a writer takes over from the file. `indent`: how many spaces,
-    if the JSON was pretty-printed. `original`: the text to write if nothing changed, without a
+    the object's other keys, or other values of the file that a writer needs. `indent`: the number
+    of spaces, if the JSON was indented. `original`: the text to write if nothing changed, without a
     half-written last line; None if the format cannot be written.
     """
 
@@ -64,8 +63,8 @@ class Transcript:
     notes: tuple[str, ...] = ()
     conversations: int = 1
     compacted: int = 0
-    """How many messages came before the last compaction that the file records in Claude Code's way.
-    """
+    """The number of messages before the last compaction, if the file records it as Claude Code
+    does."""
     container: Container = field(default_factory=Container)
 
 
@@ -77,12 +76,12 @@ class Collected:
     messages: list[Message] = field(default_factory=list)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What was left out → how often. Written `one|many` if the plural does not end in -s."""
+    """What was left out → how often. It is written `one|many` if the plural does not end in -s."""
     odd: list[InvalidTranscript] = field(default_factory=list)
     """The errors of rows that were left out."""
 
     def attempt(self, take: Callable[[], object]) -> bool:
-        """Run `take` for a row and keep its error. Return whether there was none."""
+        """Run `take` for a row, and record its error. Return whether there was none."""
         try:
             take()
         except InvalidTranscript as error:
@@ -123,7 +122,7 @@ class Collected:
         raise InvalidTranscript(self.source, reason, line=line)
 
     def add(self, message: Message, *rows: Row) -> None:
-        """Add the next message. An id that is already used is replaced."""
+        """Add the next message. If its id is already used, the message gets another id."""
         if message.id in self.rows:
             message = message.model_copy(update={"id": f"m{len(self.messages)}-again"})
         self.messages.append(message)
@@ -141,8 +140,9 @@ class Collected:
         self.add(Message.of({"id": f"m{len(self.rows)}", **fields}), row)
 
     def fill_times(self, whole: object) -> None:
-        """Give a message without a time that of the message before it. The first messages get the
-        time in `whole`, the object of the conversation, or that of the first message that has one.
+        """Give each message without a time the time of the message before it. The first messages
+        get the time in `whole`, the object of the conversation, or the time of the first message
+        that has one.
         """
         times = [m.timestamp if "timestamp" in m.model_fields_set else None for m in self.messages]
         fields = whole if isinstance(whole, dict) else {}
@@ -167,8 +167,8 @@ class Collected:
         whole: object = None,
         **facts: Any,  # noqa: ANN401 - other fields of a Transcript
     ) -> Transcript:
-        """Build the transcript of the collected messages. `before` and `after` are further notes,
-        `whole` is the conversation's own object, `facts` are other fields.
+        """Build the transcript of the collected messages. `before` and `after` are further notes.
+        `whole` is the object of the conversation. `facts` are other fields of the transcript.
 
         Raises:
             InvalidTranscript: see `notes`.
@@ -185,7 +185,7 @@ class Collected:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Say in words what was left out.
+        """Return sentences on what was left out.
 
         Raises:
             InvalidTranscript: at least as many rows were left out with an error as there are
@@ -208,8 +208,8 @@ class Collected:
 def branch_of(
     ids: Sequence[str | None], parents: Sequence[str | None], current: object
 ) -> list[int]:
-    """Return the positions of the rows from the root to the current row, else to the last row.
-    Return all rows if one of them has no id of its own, or none names a parent.
+    """Return the positions of the rows from the root to the current row, or else to the last row.
+    Return all rows if one of them has no id of its own, or if none names a parent.
     """
     places = {each: at for at, each in enumerate(ids) if each is not None}
     if len(places) < len(ids) or not any(parent in places for parent in parents):
@@ -224,7 +224,7 @@ def branch_of(
 
 
 def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
-    """Turn parts into a message's content. A single text becomes a string."""
+    """Return parts as the content of a message. A single text becomes a string."""
     match parts:
         case [Text(text=text)]:
             return text
@@ -233,7 +233,7 @@ def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
 
 
 def text_or(value: object) -> str | None:
-    """Return the value if it is a non-empty text, else None."""
+    """Return the value if it is a non-empty text. Otherwise return None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -243,7 +243,7 @@ def has_type(row: Row) -> bool:
 
 
 def newer_than(known: int, version: object) -> tuple[str, ...]:
-    """Return a note if the file's version of the format is newer than the last known one."""
+    """Return a note if the file's version of the format is newer than the last known version."""
     number = version.partition(".")[0] if isinstance(version, str) else version
     try:
         is_newer = not isinstance(number, bool) and int(number) > known  # type: ignore[call-overload]

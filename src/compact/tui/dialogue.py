@@ -49,7 +49,6 @@ class Dialogue:
         return None if is_whole else newest
 
     def _newest(self) -> int | None:
-        """Return the position of the newest message that is not a note, or None."""
         history = self.ctx.history
         places = reversed(range(len(history)))
         return next((i for i in places if REMEMBERED not in history[i].metadata.tags), None)

@@ -124,7 +124,6 @@ def look(
 
 
 def _screen_of(head: str, parts: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of one compaction for the terminal."""
     yield head
     for name, lines in parts.items():
         yield "\n".join(("", name.upper(), *(f"  {line}" for line in lines)))
@@ -331,7 +330,6 @@ def _told(moment: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _short(subject: str) -> str:
-    """Shorten a path to the name of its file."""
     return subject.rsplit("/", 1)[-1] if "/" in subject and " " not in subject else subject
 
 
@@ -354,7 +352,6 @@ def _kept(moment: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _detail(one: Mapping[str, Any]) -> tuple[str, dict[str, list[str]]]:
-    """Return the heading of a compaction, and the lines of its parts."""
     size = f", {one['tokens_before']:,} tokens" if one["tokens_before"] else ""
     pause = f", pause {one['pause_seconds']:.0f} s" if one["pause_seconds"] else ""
     quoted = f"{one['messages_in_summary']} of {counted(one['messages'], 'message')}"

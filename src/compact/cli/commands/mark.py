@@ -125,7 +125,6 @@ def _message(ctx: ContextManager, place: int, state: str) -> str:
 
 
 def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[Goal] | None:
-    """Return the new goals. Return None if no option is about goals."""
     if not (options.goal or options.done or options.drop):
         return None
     if not all(text.strip() for text in options.goal or ()):

@@ -110,7 +110,6 @@ def _id_of(options: ImportOptions) -> str:
 
 
 def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> WholeSession:
-    """Return the new session with everything that the file has of it."""
     session = read.session
     name = session.id if options.id is None else options.id.strip()
     if not importing.is_id(name):

@@ -297,7 +297,6 @@ def _room(ctx: ContextManager, context: ActiveContext, at: int) -> Iterator[Show
 
 
 def _numbered(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
-    """Yield the messages of a context, each with its number and its tokens."""
     for message in messages:
         place = history.position_of(message.id)
         if place is None or message.edited:

@@ -413,7 +413,6 @@ class StreamedBlocks:
 
 
 def _message(content: Sequence[Any]) -> Message:
-    """Return the answer as a message with a new id."""
     message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
     return message.model_copy(
         update={"id": clock_and_ids.new_id(), "timestamp": clock_and_ids.now()}

@@ -427,8 +427,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class _Begun(NamedTuple):
-    """An answer whose first piece has arrived."""
-
     model: ChatModel
     first: Delta
     pieces: AsyncGenerator[Delta, None]

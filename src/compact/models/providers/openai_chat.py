@@ -279,7 +279,6 @@ class OpenAIChat(ServedModel):
 
 
 def _message(said: Mapping[str, Any], answer_id: str) -> Message:
-    """Return the answer as a message with a new id, without empty fields."""
     raw = {key: x for key, x in said.items() if x not in (None, [], {})}
     raw["role"] = "assistant"
     raw["content"] = said.get("content")

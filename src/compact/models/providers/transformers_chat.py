@@ -207,7 +207,6 @@ class TransformersChat:
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
-        """The model, and a copy of the tokenizer for the worker's thread."""
         kind = "AutoModelForSeq2SeqLM" if self._two_parts else "AutoModelForCausalLM"
         model = self._loaded(kind).to(self._device).eval()
         with self._reading:

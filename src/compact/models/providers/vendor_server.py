@@ -239,7 +239,7 @@ class ServedModel(ABC):
 
     @abstractmethod
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
-        """Read an answer."""
+        """Return the reply in an answer."""
 
 
 def wished(**wishes: object) -> dict[str, Any]:
