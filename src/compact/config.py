@@ -227,10 +227,10 @@ class CompactConfig(CompactPolicy):
         for name, value in read.settings.items():
             _check_name(name, cls.names(), "an argument")
             sources[name] = (value, ARGUMENT)
-        return cls._of(sources, names | read.names, read.adapters)
+        return cls._from_sources(sources, names | read.names, read.adapters)
 
     @classmethod
-    def _of(
+    def _from_sources(
         cls,
         sources: Mapping[str, tuple[Any, str]],
         names: Mapping[str, str],
@@ -460,7 +460,7 @@ def _by_our_names(
     texts: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
     read = kit_names.read(
-        {k: _word(v) if k in kit_names.WORDS else v for k, v in texts.items()}, ()
+        {k: _bool_or_text(v) if k in kit_names.WORDS else v for k, v in texts.items()}, ()
     )
     found: dict[str, tuple[Any, str]] = {}
     for name, value in read.settings.items():
@@ -471,7 +471,7 @@ def _by_our_names(
     return found
 
 
-def _word(text: str) -> object:
+def _bool_or_text(text: str) -> object:
     return {"true": True, "false": False}.get(text.strip().lower(), text.strip())
 
 

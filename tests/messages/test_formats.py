@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from compact import compress
 from compact.errors import CannotFit, InvalidMessage, UnknownModel
 from compact.messages.context import ActiveContext
-from compact.messages.formats.known import FORMATS, format_named, format_of, prompt_of, told_by
+from compact.messages.formats.known import FORMATS, format_named, format_of, only_format, prompt_of
 from compact.messages.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from tests import strategies
 from tests.sizes import size
@@ -185,7 +185,7 @@ TOLD: list[tuple[Any, str | None]] = [
 def test_a_format_is_told_by_what_only_it_can_write(message, wire):
     """C-3: what both formats could have written tells nothing; such a list is read as chat
     completions."""
-    assert told_by(message) == wire
+    assert only_format(message) == wire
     listed = [{"role": "user", "content": "x"}, message, {"role": "user", "content": "y"}]
     assert format_of(listed).name == (wire or "chat_completions")
 

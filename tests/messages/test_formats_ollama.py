@@ -16,7 +16,7 @@ from compact import ContextManager, compress, plan, wiring
 from compact.engine.history import History
 from compact.errors import CannotFit, InvalidMessage
 from compact.messages.boundaries import violations
-from compact.messages.formats.known import format_named, format_of, told_by
+from compact.messages.formats.known import format_named, format_of, only_format
 from compact.messages.messages import Message
 from tests import checker, strategies
 from tests.sizes import size
@@ -251,7 +251,7 @@ TOLD: list[tuple[Dict, str | None]] = [
 @pytest.mark.parametrize(("message", "wire"), TOLD)
 def test_messages_are_told_by_their_content(message, wire):
     """C-3: what chat completions could be stays chat completions."""
-    assert told_by(message) == wire
+    assert only_format(message) == wire
     named = {"role": "tool", "tool_call_id": "a", "content": "x"}
     assert format_of([USER, message, named]).name == (wire or "chat_completions")
 

@@ -17,7 +17,7 @@ from compact.engine.groups import groups_of
 from compact.engine.history import History
 from compact.errors import CannotFit, InvalidMessage, ServerHeldState
 from compact.messages.boundaries import may_cut_before, violations
-from compact.messages.formats.known import FORMATS, format_named, format_of, told_by
+from compact.messages.formats.known import FORMATS, format_named, format_of, only_format
 from compact.messages.formats.responses import refuse_server_state
 from compact.messages.messages import Message
 from tests import checker, sizes, strategies
@@ -263,7 +263,7 @@ TOLD: list[tuple[Dict, str | None]] = [
 def test_items_are_told_by_their_content(item, wire):
     """C-3: whatever else stands in the list; a developer speaks in chat completions too."""
     developer = {"role": "developer", "content": "x"}
-    assert told_by(item) == wire
+    assert only_format(item) == wire
     assert format_of([developer, USER, item, developer]).name == (wire or "chat_completions")
 
 

@@ -17,7 +17,7 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
     """Refuse files that an export must not replace. It is called before any work is done."""
     output.refuse_store(out)
     store = str(named_path(catalog.file))
-    if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
+    if any(output.is_same_file(out, store + ending) for ending in ("", *output.SIDE_FILES)):
         raise Stop(f"{out} belongs to the store itself; give another name")
     start = output.beginning_of(out, session_markdown.SNIFFED)
     is_export = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)

@@ -15,7 +15,7 @@ from compact.files import write_whole
 
 DATABASE = b"SQLite format 3\0"
 """The first bytes of every store. SQLite defines them."""
-BESIDE = ("-wal", "-shm", "-journal")
+SIDE_FILES = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite keeps next to a store."""
 
 
@@ -72,7 +72,7 @@ def refuse_store(name: str) -> None:
         path = os.path.realpath(name)
     except (OSError, ValueError):  # the write itself reports a wrong name
         return
-    for ending in ("", *BESIDE):
+    for ending in ("", *SIDE_FILES):
         store = path.removesuffix(ending)
         if path.endswith(ending) and beginning_of(store, len(DATABASE)) == DATABASE:
             what = "belongs to a store" if ending else "is a store"

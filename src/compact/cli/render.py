@@ -26,7 +26,7 @@ WIDE = 1_000
 """The width of a list outside a terminal, in columns. It is so large that no id wraps."""
 
 
-class Look(NamedTuple):
+class PartStyle(NamedTuple):
     """How a part of a window is drawn. Each has its own mark, so that colours are not needed."""
 
     style: str
@@ -35,15 +35,15 @@ class Look(NamedTuple):
     """The mark for terminals without Unicode."""
 
 
-PARTS: Mapping[str, Look] = {
-    "system": Look("blue", "█", "#"),
-    "tools and framing": Look("bright_blue", "▐", "|"),
-    "record": Look("bright_green", "▓", "%"),
-    "checkpoint": Look("green", "▒", "+"),
-    "pinned": Look("cyan", "▚", "*"),
-    "memory": Look("magenta", "▞", "~"),
-    "recent": Look("yellow", "▄", "="),
-    "free": Look("bright_black", "░", "."),
+PARTS: Mapping[str, PartStyle] = {
+    "system": PartStyle("blue", "█", "#"),
+    "tools and framing": PartStyle("bright_blue", "▐", "|"),
+    "record": PartStyle("bright_green", "▓", "%"),
+    "checkpoint": PartStyle("green", "▒", "+"),
+    "pinned": PartStyle("cyan", "▚", "*"),
+    "memory": PartStyle("magenta", "▞", "~"),
+    "recent": PartStyle("yellow", "▄", "="),
+    "free": PartStyle("bright_black", "░", "."),
 }
 """Part of a window → how it is drawn."""
 

@@ -50,7 +50,7 @@ def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
     """
     known = Known(redactor=redactor)
     redact = partial(redact_text, known=known)
-    whole = None if file.whole is None else _whole(file.whole, known)
+    whole = None if file.whole is None else _redacted_session(file.whole, known)
     if whole is None:
         messages = redact_messages(file.messages, known)
     else:
@@ -96,7 +96,7 @@ def _redacted(value: Value, redact: Redact) -> Value:
     return redacted.model_copy(update=ids)
 
 
-def _whole(whole: WholeSession, known: Known) -> WholeSession:
+def _redacted_session(whole: WholeSession, known: Known) -> WholeSession:
     redact = partial(redact_text, known=known)
     session = whole.session
     name = session.tokenizer if wiring.names_tokenizer(session.tokenizer) else None

@@ -89,10 +89,10 @@ def as_new(
         "tokenizer": counter.estimator.name,
         "branch": new_branch(store, session_id),
     }
-    return _made(source.model_copy(update=changed), read, settings)
+    return _built(source.model_copy(update=changed), read, settings)
 
 
-def _made(session: Session, read: SessionFile, settings: CompactConfig) -> WholeSession:
+def _built(session: Session, read: SessionFile, settings: CompactConfig) -> WholeSession:
     # Messages, goals and pins are first set in a session in memory, so that the store never has
     # half of them.
     memory = wiring.session_store(None)

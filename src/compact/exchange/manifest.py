@@ -118,7 +118,7 @@ def folder_of(store: str) -> Path:
     return named_path(store).absolute().parent / FOLDER
 
 
-def begun(store: str, wanted: str) -> Path:
+def new_folder(store: str, wanted: str) -> Path:
     """Create a folder for a migration. If the name is taken, append a number."""
     place = folder_of(store)
     try:

@@ -363,7 +363,7 @@ class _Migration:
         """Back up the store and write the manifest, if this is the first change."""
         if self.folder is not None or self.file is None:
             return
-        folder = manifest.begun(self.file, self.id)
+        folder = manifest.new_folder(self.file, self.id)
         self.id = folder.name
         make_backup(self.store, folder / manifest.BACKUP, self.settings)
         self.folder, self.backup = folder, folder / manifest.BACKUP

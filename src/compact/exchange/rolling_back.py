@@ -54,7 +54,7 @@ def roll_back(
         file = getattr(opened, "path", None)
         if file is None or file == ":memory:":
             raise InvalidArgument("store", "a rollback needs a store in a file")
-        folder, entry = _meant(file, scope, migration)
+        folder, entry = _chosen(file, scope, migration)
         if not (folder / manifest.BACKUP).is_dir():
             raise NotFound(f"{folder} has no backup: there is nothing to put back")
         with made_beside(Path(file)) as beside:
@@ -78,7 +78,7 @@ def _free(folder: Path) -> Path:
     return next(name for name in chain([folder], names) if not name.exists())
 
 
-def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
+def _chosen(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
     """Return the named migration of a scope, or the newest that was not rolled back."""
     own = [(each, manifest.read(each)) for each in manifest.all_of(store)]
     own = [(folder, entry) for folder, entry in own if entry.report.scope == scope]
@@ -126,10 +126,10 @@ class _RollingBack:
         report = self.report("")
         if report.others:
             raise StoreFailed(
-                f"{_named(report.others)} of other scopes changed since the backup; nothing was "
+                f"{_names(report.others)} of other scopes changed since the backup; nothing was "
                 "taken back. Delete the sessions of the migration by name"
             )
-        changed = [*([_named(report.changed)] if report.changed else []), *beside]
+        changed = [*([_names(report.changed)] if report.changed else []), *beside]
         if changed and not self.force:
             raise StoreFailed(
                 f"somebody wrote since: {', '.join(changed)}; nothing was taken back. --force puts "
@@ -143,7 +143,7 @@ def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, .
     return tuple(name for name in {**one, **other} if one.get(name) != other.get(name))
 
 
-def _named(sessions: Sequence[str]) -> str:
+def _names(sessions: Sequence[str]) -> str:
     more = len(sessions) - MOST_NAMED
     names = ", ".join(map(repr, sessions[:MOST_NAMED]))
     return f"{names} and {more:,} more" if more > 0 else names

@@ -24,7 +24,7 @@ _NEVER = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv
 _DATABASE = b"SQLite format 3\0"
 EXPORT = "compact_session"
 """The name of compact's own export format."""
-SHOWN = 5
+MOST_NAMED = 5
 """How many files of a zip an error names, if the zip has no conversation."""
 OTHER_KIND = "a link to nothing, or no file but a pipe or device"
 
@@ -130,7 +130,7 @@ def _zipped(zipped: SourceFile) -> Iterator[FoundConversation]:
         yield FoundConversation(zipped, "", 1, error)
         return
     if not found:
-        reason = f"a zip without a conversation: {', '.join(names[:SHOWN]) or 'empty'}"
+        reason = f"a zip without a conversation: {', '.join(names[:MOST_NAMED]) or 'empty'}"
         none = InvalidTranscript(str(zipped.path), reason, is_foreign=True)
         yield FoundConversation(zipped, "", 1, none)
 
@@ -144,7 +144,7 @@ def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversat
             return
         whole = source.path if data.startswith(_DATABASE) else data
         for number, found in enumerate(wiring.each_transcript(whole, source=name), 1):
-            yield _of(source, digest, number, found)
+            yield _found_in(source, digest, number, found)
     except InvalidTranscript as error:
         yield FoundConversation(source, digest, 1, error)
 
@@ -157,7 +157,7 @@ def _digest(path: Path, data: bytes) -> str:
     return digest.hexdigest()
 
 
-def _of(
+def _found_in(
     source: SourceFile, digest: str, number: int, found: wiring.Transcript | InvalidTranscript
 ) -> FoundConversation:
     if isinstance(found, InvalidTranscript):

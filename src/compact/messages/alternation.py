@@ -60,11 +60,11 @@ def seams_of(placed: Placed) -> tuple[int, ...]:
     neighbours of one role are joined if messages between them are hidden, or if compact made one of
     them.
     """
-    stands, shown = _stands(placed), {position for position, _ in placed}
+    positions, shown = _positions(placed), {position for position, _ in placed}
     return tuple(
         i
         for i, (one, other) in enumerate(pairwise(placed), 1)
-        if may_join(one[1], other[1]) and not _follows(stands[i - 1], stands[i], shown)
+        if may_join(one[1], other[1]) and not _follows(positions[i - 1], positions[i], shown)
     )
 
 
@@ -76,7 +76,7 @@ def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
     last: Message | None = None
     newest: int | None = None
     shown = {position for position, _ in placed}
-    for stand, (position, message) in zip(_stands(placed), placed, strict=True):
+    for stand, (position, message) in zip(_positions(placed), placed, strict=True):
         if side_of(message) != "system":
             is_apart = not _follows(newest, stand, shown)
             if last is not None and is_apart and _lacks(last, out, message):
@@ -94,22 +94,22 @@ def is_gap(message: Message) -> bool:
 
 def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
     """Join each message at a seam (see `seams_of`) with the message before it."""
-    return [message for _, message in _sent([(None, message) for message in messages], seams)]
+    return [message for _, message in _joined_at([(None, message) for message in messages], seams)]
 
 
 def sent_placed(placed: Placed) -> Sent:
     """Join the messages at the seams. A joined message has the positions of all its parts."""
-    return _sent(placed, seams_of(placed))
+    return _joined_at(placed, seams_of(placed))
 
 
-def _sent(placed: Placed, seams: Collection[int]) -> Sent:
+def _joined_at(placed: Placed, seams: Collection[int]) -> Sent:
     out: Sent = []
     for i, (position, message) in enumerate(placed):
-        stands = () if position is None else (position,)
+        positions = () if position is None else (position,)
         if i in seams:
             before, first = out.pop()
-            stands, message = (*before, *stands), joined(first, message)
-        out.append((stands, message))
+            positions, message = (*before, *positions), joined(first, message)
+        out.append((positions, message))
     return _with_own_ids(out)
 
 
@@ -129,7 +129,7 @@ def in_turns(placed: Placed) -> Sent:
     """
     out: Sent = []
     for position, message in placed:
-        stands = () if position is None else (position,)
+        positions = () if position is None else (position,)
         if side_of(message) == "system":
             message = _with_role(message, "user" if _has_begun(out) else "system")
         places, before = out[-1] if out else ((), None)
@@ -137,13 +137,13 @@ def in_turns(placed: Placed) -> Sent:
             if before is not None and (
                 may_join(before, message) or side_of(before) == side_of(message) == "system"
             ):
-                out[-1] = (*places, *stands), joined(before, message)
+                out[-1] = (*places, *positions), joined(before, message)
                 continue
             if not _has_begun(out) and side_of(message) in ("assistant", "tool"):
-                out.append(((), _word("user", BEGINS, message)))
+                out.append(((), _filler("user", BEGINS, message)))
         else:
             out.append(((), _gap(before, message)))
-        out.append((stands, message))
+        out.append((positions, message))
     return _with_own_ids(out)
 
 
@@ -228,15 +228,15 @@ def _is_words(message: Message) -> bool:
     return all(isinstance(part, Text | Refusal) for part in message.parts)
 
 
-def _stands(placed: Placed) -> list[int | None]:
+def _positions(placed: Placed) -> list[int | None]:
     """Return the messages' positions. A user message that compact made gets the position of the
     next user message, if that comes directly after it.
     """
-    stands = [position for position, _ in placed]
+    positions = [position for position, _ in placed]
     for i in range(len(placed) - 2, -1, -1):
-        if stands[i] is None and side_of(placed[i][1]) == side_of(placed[i + 1][1]) == "user":
-            stands[i] = stands[i + 1]
-    return stands
+        if positions[i] is None and side_of(placed[i][1]) == side_of(placed[i + 1][1]) == "user":
+            positions[i] = positions[i + 1]
+    return positions
 
 
 def _follows(one: int | None, other: int | None, shown: Collection[int | None]) -> bool:
@@ -258,10 +258,10 @@ def _lacks(last: Message, out: Placed, message: Message) -> bool:
 
 
 def _gap(before: Message, message: Message) -> Message:
-    return _word("user" if side_of(before) == "assistant" else "assistant", NOT_SHOWN, message)
+    return _filler("user" if side_of(before) == "assistant" else "assistant", NOT_SHOWN, message)
 
 
-def _word(role: Literal["user", "assistant"], text: str, before: Message) -> Message:
+def _filler(role: Literal["user", "assistant"], text: str, before: Message) -> Message:
     return Message.trusted(
         role=role,
         content=text,

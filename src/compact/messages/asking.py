@@ -46,7 +46,7 @@ class Ask(BaseModel, frozen=True, defer_build=True):
 
 ASK = Ask.model_construct()  # validation is skipped, so that the import builds no pydantic schema
 """The default settings."""
-OURS: Mapping[str, str] = {
+NOT_OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         ("messages", "input", "prompt", "system", "instructions"), "add it as a message"
     ),
@@ -59,7 +59,7 @@ OURS: Mapping[str, str] = {
 """Request fields that are refused as options → what the caller should use instead."""
 
 
-def wanted(
+def ask_from(
     max_tokens: int | None,
     temperature: float | None,
     stop: str | Sequence[str] | None,
@@ -68,14 +68,14 @@ def wanted(
     """Build an `Ask` from a caller's arguments.
 
     Raises:
-        InvalidArgument: a value cannot be sent, or an option is a field that compact sets (`OURS`).
+        InvalidArgument: a value cannot be sent, or an option is one of `NOT_OPTIONS`.
     """
     texts = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if not all(isinstance(text, str) and text for text in texts):
         raise InvalidArgument("stop", f"stop must be texts that are not empty, got {got(stop)}")
     for name, value in options.items():
-        if name in OURS:
-            raise InvalidArgument(name, f"{name} is no option of one answer: {OURS[name]}")
+        if name in NOT_OPTIONS:
+            raise InvalidArgument(name, f"{name} is no option of one answer: {NOT_OPTIONS[name]}")
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError):

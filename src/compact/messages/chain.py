@@ -24,7 +24,7 @@ START = b""
 """The hash before the first message: no bytes."""
 SIZE = 16
 """Bytes of a hash. 128 bits are enough that two different lists never agree by chance."""
-_NOT_SAID = frozenset((*META, "id", "timestamp"))
+_IGNORED = frozenset((*META, "id", "timestamp"))
 """Keys that compact adds to a message's dictionary, or that clients add and drop."""
 _NOTHING: tuple[object, ...] = (None, "", [], {})
 """Empty values. They are left out, because clients replace one by another."""
@@ -34,17 +34,17 @@ _MARKS = frozenset(("cache_control",))
 
 def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
     """Return the hash after one more message. The message may be a client's dictionary."""
-    return blake2b(before + _said(message), digest_size=SIZE).digest()
+    return blake2b(before + _content_bytes(message), digest_size=SIZE).digest()
 
 
-def _said(message: Message | Mapping[str, Any]) -> bytes:
+def _content_bytes(message: Message | Mapping[str, Any]) -> bytes:
     if isinstance(message, Message):
         wire = None if message.edited else message.wire
         if wire is None:
             wires = FORMATS[message.wire_format or "chat_completions"].render((message,))
             wire = wires[0] if len(wires) == 1 else {"messages": wires}
         message = wire
-    plain = {k: v for k, v in message.items() if k not in _NOT_SAID and v not in _NOTHING}
+    plain = {k: v for k, v in message.items() if k not in _IGNORED and v not in _NOTHING}
     if not isinstance(plain.get("content", ""), str):
         plain["content"] = _plain_content(plain["content"])
     try:

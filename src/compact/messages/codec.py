@@ -42,9 +42,9 @@ _SLOW = b" "
 """Marks JSON that orjson cannot write. Only `json` reads it right. Readers skip the space."""
 _PLAIN = 2
 """How many fields a dictionary has that holds only a role and a text."""
-_SAID = ("content", "output")
+_CONTENT_KEYS = ("content", "output")
 """Keys under which a dictionary holds content: a message's content, or a tool's output."""
-_HERE = 0
+_TAKEN_OUT = 0
 """Put into a stored dictionary where its text was taken out. Content is never 0 in JSON."""
 _PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
 """Key of a payload → the place in a message that errors name."""
@@ -70,12 +70,12 @@ def encode(message: Message, path: str = "message") -> Encoded:
     """
     body: dict[str, Any] = {}
     content: str | None = None
-    is_wire = _is_told_by_wire(message)
+    is_wire = _is_in_wire(message)
     if is_wire:
         wire = dict(message.wire or {})
         text = wire.get("content")
         if isinstance(text, str) and is_storable(text):
-            content, wire["content"] = text, _HERE
+            content, wire["content"] = text, _TAKEN_OUT
         body["w"], body["f"] = wire, message.wire_format
     elif isinstance(message.content, str) and is_storable(message.content):
         content = message.content
@@ -118,7 +118,7 @@ def _extras(message: Message) -> dict[str, Any]:
     return {k: v for k, v in extras.items() if v is not None}
 
 
-def _is_told_by_wire(message: Message) -> bool:
+def _is_in_wire(message: Message) -> bool:
     """Whether the message's role and content can be read again from its wire dictionary."""
     if message.wire is None or message.edited or not message.wire_format:
         return False
@@ -126,7 +126,7 @@ def _is_told_by_wire(message: Message) -> bool:
         same = message.wire.get("content") == message.content
         return same and message.wire.get("role") == message.role
     try:
-        role, content = format_named(message.wire_format).said(message.wire, "message")
+        role, content = format_named(message.wire_format).role_and_content(message.wire, "message")
     except InvalidMessage:
         return False
     return content == message.content and role == message.role
@@ -160,7 +160,7 @@ def decode(
         if content is not None and len(wire) == _PLAIN and "role" in wire and role != "tool":
             parts = content
         else:
-            parts = format_named(format_name).said(wire, "message")[1]
+            parts = format_named(format_name).role_and_content(wire, "message")[1]
     elif "p" in body:
         parts = tuple(_part_of(part) for part in body["p"])
     else:
@@ -226,7 +226,7 @@ def instant(at: datetime) -> int:
 
 def _without_content(raw: Raw | None) -> Raw | None:
     """Empty the content of an edited message's dictionary. The old content is never sent again."""
-    return None if raw is None else {**raw, **{key: "" for key in _SAID if key in raw}}
+    return None if raw is None else {**raw, **{key: "" for key in _CONTENT_KEYS if key in raw}}
 
 
 def _slim(part: Part) -> Part:

@@ -83,10 +83,10 @@ class Originals:
         for key, value in items:
             if type(value) in _ATOMS:
                 continue
-            inner, stands = self._taken(value)
+            inner, stands = self._recorded(value)
             self._inside[kind, inner].append((place, key, stands))
 
-    def _taken(self, value: Any) -> tuple[int, int]:  # noqa: ANN401 - what a dictionary holds
+    def _recorded(self, value: Any) -> tuple[int, int]:  # noqa: ANN401 - what a dictionary holds
         if isinstance(value, dict):
             place = len(self._dicts)
             self._dicts.append(value)

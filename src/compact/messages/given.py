@@ -167,15 +167,15 @@ class _PlainCopy:
             return value
         self.left -= 1
         if self.left < 0:
-            raise InvalidMessage(_named(path), f"holds more than {MOST_VALUES:,} values")
+            raise InvalidMessage(_path_text(path), f"holds more than {MOST_VALUES:,} values")
         if depth > DEEPEST:
-            raise InvalidMessage(_named(path), f"is nested deeper than {DEEPEST}")
+            raise InvalidMessage(_path_text(path), f"is nested deeper than {DEEPEST}")
         if type(value) is int or type(value) is float:
             return self._leaf(value, path)
         if isinstance(value, Mapping):
             if not _all_texts(value):
                 wrong = next(key for key in value if not isinstance(key, str))
-                raise InvalidMessage(_named(path), f"the key {reprlib.repr(wrong)} is no text")
+                raise InvalidMessage(_path_text(path), f"the key {reprlib.repr(wrong)} is no text")
             return {
                 key: x if type(x) is str else self.plain(x, (path, key), depth + 1)
                 for key, x in value.items()
@@ -190,7 +190,7 @@ class _PlainCopy:
 
     def _leaf(self, value: object, path: _Step) -> Any:  # noqa: ANN401 - as `plain`
         if (wrong := _what_is_wrong(value)) is not None:
-            raise InvalidMessage(_named(path), wrong)
+            raise InvalidMessage(_path_text(path), wrong)
         return value
 
 
@@ -207,7 +207,7 @@ def _dumped(value: Dumps, path: _Step) -> object:
         return value.model_dump(mode="json", exclude_unset=True)
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         reason = f"a {type(value).__name__} that cannot be written as JSON: {error}"
-        raise InvalidMessage(_named(path), reason) from None
+        raise InvalidMessage(_path_text(path), reason) from None
 
 
 def _what_is_wrong(value: object) -> str | None:
@@ -227,7 +227,7 @@ def _what_is_wrong(value: object) -> str | None:
     return None
 
 
-def _named(path: _Step) -> str:
+def _path_text(path: _Step) -> str:
     """Return a place as text, such as `messages[3].content[0].text`."""
     steps: list[str] = []
     while not isinstance(path, str):

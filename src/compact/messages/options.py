@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Left:
+class _NotConstant:
     """Shown as `…` for a default that is not constant. The option's docstring describes it."""
 
     def __repr__(self) -> str:
         return "…"
 
 
-LEFT = _Left()
+NOT_CONSTANT = _NotConstant()
 
 
 def taking(options: type) -> Callable[[F], F]:
@@ -56,7 +56,7 @@ def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=known.get(name, None if kind.endswith("| None") else LEFT),
+            default=known.get(name, None if kind.endswith("| None") else NOT_CONSTANT),
             annotation=kind,
         )
         for name, annotation in options.__annotations__.items()

@@ -1,8 +1,8 @@
 """Reads a provider's refusal of a prompt as too large, and corrects token counts by what providers
 report.
 
-Start at `_SAID`: patterns of the sentences that providers and servers use. Only a number of the
-*prompt* counts as its tokens. A sum that includes the answer says nothing about the prompt. Some
+Start at `_SENTENCES`: patterns of what providers and servers write. Only a number of the *prompt*
+counts as its tokens. A sum that includes the answer says nothing about the prompt. Some
 servers stop counting at their limit, so their number is a lower bound. An error that matches no
 pattern is not an overflow; neither is a rate limit. `models.providers` maps vendors' exceptions.
 
@@ -25,7 +25,7 @@ from compact.errors import ContextOverflow
 from compact.patterns import regex
 
 _CONTEXT = r"maximum context length (?:is|of) (?P<limit>#)"
-_SAID: Mapping[str, str] = {
+_SENTENCES: Mapping[str, str] = {
     "llama.cpp": r"n_prompt_tokens\W+(?P<tokens>#).{0,200}?n_ctx\W+(?P<limit>#)",
     "llama.cpp, turned round": r"n_ctx\W+(?P<limit>#).{0,200}?n_prompt_tokens\W+(?P<tokens>#)",
     "llama.cpp, as a sentence": r"request \((?P<tokens>#) tokens\) exceeds the available context "
@@ -78,7 +78,7 @@ _LIMITS: Mapping[str, str] = {
     "Ollama and others": r"context (?:window|length|size) (?:of|is)(?: only)? (?P<limit>#)",
 }
 """Patterns of sentences that give a limit but not the prompt's tokens."""
-_NAMED = regex(
+_OVERFLOW = regex(
     r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|"
     r"(?:exceed\w*|(?:longer|greater) than|overflow\w*).{0,30}? context (?:window|length|size)|"
     r"context (?:window|length|size|limit) (?:has been |was )?exceed|"
@@ -99,7 +99,7 @@ def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
     return tuple(regex(s.replace("#", number), re.IGNORECASE) for s in sentences.values())
 
 
-_WITH_TOKENS, _WITH_LIMIT = _compiled(_SAID), _compiled(_LIMITS)
+_WITH_TOKENS, _WITH_LIMIT = _compiled(_SENTENCES), _compiled(_LIMITS)
 
 
 class OverflowRefusal(NamedTuple):
@@ -138,7 +138,7 @@ def _read(text: str) -> OverflowRefusal | None:
     for pattern in _WITH_LIMIT:
         if match := pattern.search(text):
             return OverflowRefusal(None, _number(match["limit"]))
-    return OverflowRefusal(None, None) if _NAMED.search(text) else None
+    return OverflowRefusal(None, None) if _OVERFLOW.search(text) else None
 
 
 def _text_of(error: object) -> str:
@@ -159,11 +159,11 @@ def _number(text: str | None) -> int | None:
 
 LEAST_PROMPT = 200
 """Reports for shorter prompts (counted tokens) are ignored: framing outweighs the text there."""
-SLOWLY = 0.1
+DECAY = 0.1
 """How far a lower report moves the ratio towards it: a tenth of the way. One report is weak."""
 LOWEST, HIGHEST = 0.6, 4.0
 """Bounds of the ratio. They keep a wrong report from making every window useless."""
-UNSAID = 1.25
+ASSUMED_RATIO = 1.25
 """Assumed ratio of real to expected tokens, if an overflow error gives no number."""
 LEAST_LIMIT = 512
 """Smaller reported limits are ignored, because no window is so small. Some servers report the part
@@ -183,7 +183,7 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
         if counted < LEAST_PROMPT or reported <= 0:
             return self
         measured = reported / counted
-        ratio = measured if measured > self.ratio else self.ratio + SLOWLY * (measured - self.ratio)
+        ratio = measured if measured > self.ratio else self.ratio + DECAY * (measured - self.ratio)
         ratio = min(max(ratio, 1.0 if exact else LOWEST), HIGHEST)
         return self.model_copy(update={"ratio": ratio, "reports": self.reports + 1})
 
@@ -195,7 +195,7 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
         self, counted: int, refusal: OverflowRefusal, *, size: int, exact: bool
     ) -> Calibration:
         """Return the calibration after a prompt was refused as too large for a window."""
-        learned = self.after(counted, self._told(counted, refusal), exact=exact)
+        learned = self.after(counted, self._tokens_by(counted, refusal), exact=exact)
         return learned if refusal.limit is None else learned.after_word(refusal.limit, size=size)
 
     def after_word(self, limit: int, *, size: int) -> Calibration:
@@ -207,11 +207,11 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
             limits[size] = limit
         return self.model_copy(update={"limits": limits})
 
-    def _told(self, counted: int, refusal: OverflowRefusal) -> int:
+    def _tokens_by(self, counted: int, refusal: OverflowRefusal) -> int:
         """Return the prompt's tokens by the refusal, or 0 if it does not tell them."""
         expected = int(counted * self.ratio)
         if refusal.tokens is not None:
             return max(refusal.tokens, expected) if refusal.at_least else refusal.tokens
         if refusal.limit is not None and expected > refusal.limit:
             return 0  # the limit alone explains the refusal
-        return int(expected * UNSAID)
+        return int(expected * ASSUMED_RATIO)

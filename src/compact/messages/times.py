@@ -11,7 +11,7 @@ from compact.errors import InvalidMessage
 
 TIMES = ("timestamp", "created_at", "createdAt", "create_time", "sent_at", "date", "time", "ts")
 """Fields of a message that may hold its time. The first field that can be read counts."""
-SURE = TIMES[:5]
+TIME_ONLY = TIMES[:5]
 """Fields that hold only times. The other names are also used for durations and other values."""
 _ANY = frozenset(TIMES)
 FIRST_YEAR, LAST_YEAR = 1973, 2099
@@ -72,7 +72,7 @@ def check_time(raw: Mapping[str, Any], path: str) -> None:
     """
     if _ANY.isdisjoint(raw) or time_in(raw) is not None:
         return
-    for name in SURE:
+    for name in TIME_ONLY:
         if raw.get(name):
             raise InvalidMessage(
                 f"{path}.{name}",

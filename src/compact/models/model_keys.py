@@ -22,7 +22,7 @@ _ADDRESS = regex(
     r"(?:(?P<spoken>[a-z-]+)\+)?(?P<url>https?://[^\s#]+)(?:#(?P<name>.*))?", re.IGNORECASE
 )
 _IS_ADDRESS = regex(r"(?:^|[:/+])https?://", re.IGNORECASE)
-_BESIDE = frozenset("@?;&")
+_SEPARATORS = frozenset("@?;&")
 """Characters that may separate a password or a token from the rest of an address."""
 _EXAMPLES = ", ".join(f"{p.name}:{p.example}" for p in PROVIDERS.values() if p.writes)
 _WAYS = (
@@ -92,7 +92,7 @@ def _at_address(text: str) -> ModelKey:
     if match is None:
         raise UnknownModel(f"{without_credentials(text)!r} is no address of a server; {_WAYS}")
     spoken, url, name = (match["spoken"] or DEFAULT).lower(), match["url"], match["name"]
-    if not _BESIDE.isdisjoint(url):
+    if not _SEPARATORS.isdisjoint(url):
         raise UnknownModel(
             "the address may hold a password, and keys are shown and kept: leave out what stands "
             "before the @ or after one of ? ; &, and give it to chat_model as api_key, or in the "

@@ -476,7 +476,7 @@ _COOKIES = re.compile(
     r"(?:[Cc]ookies?|COOKIES?)(?:[\"'`]\]?)?(?:[ \t]{0,3}[:=]|[ \t]{1,3}[\"'])[^\r\n]{8,4096}"
 )
 _COOKIE = re.compile(r"[=:][ \t]?[\"']?([\w.%~+/!*-]{12,}={0,2})")
-_WHOSE = re.compile(r"(?i:sess|sid|auth|token|login)\w{0,16}\Z")
+_USER_COOKIE = re.compile(r"(?i:sess|sid|auth|token|login)\w{0,16}\Z")
 """Matches the end of a name of a cookie that identifies a user."""
 
 
@@ -485,8 +485,10 @@ def _cookies(text: str) -> Iterator[Place]:
     for line in _COOKIES.finditer(text):
         for found in _COOKIE.finditer(text, line.start(), line.end()):
             value = found[1].replace("%", "")
-            is_telling = _WHOSE.search(text, max(line.start(), found.start() - 24), found.start())
-            if UUID.fullmatch(value) or is_random(value) or (is_telling and is_token(value)):
+            is_users = _USER_COOKIE.search(
+                text, max(line.start(), found.start() - 24), found.start()
+            )
+            if UUID.fullmatch(value) or is_random(value) or (is_users and is_token(value)):
                 yield Place(found.start(1), found.end(1), "cookie")
 
 

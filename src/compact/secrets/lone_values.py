@@ -43,7 +43,7 @@ class Sign(IntEnum):
 _PUBLIC, _STRONG = frozenset(words_of("public name")), frozenset(words_of("strong name"))
 _WEAK, _LINKS = frozenset(words_of("weak name")), frozenset(words_of("link name"))
 _ENDINGS = tuple(words_of("ending"))
-_SAYS_NOTHING = frozenset({"is", "new", "string", "value"})
+_EMPTY_NAMES = frozenset({"is", "new", "string", "value"})
 """Words of a name that do not tell what the value is."""
 _WORD = re.compile(r"[A-Z]?[^\W\dA-Z_]+|[A-Z]+(?![a-z])")
 """A word, or one of the words inside a name in code."""
@@ -82,7 +82,7 @@ def _words(text: str) -> list[str]:
     return [x.lower() for x in reversed(_WORD.findall(text))]
 
 
-def _told(before: str) -> Sign:
+def _name_weight(before: str) -> Sign:
     """Return the weight of the name right before a value."""
     person = before.split()[-1:]
     if before[-1:] == ":" and person and "." in person[0].partition("@")[2]:
@@ -101,7 +101,7 @@ def _told(before: str) -> Sign:
     return Sign.STRONG if other or between.strip().isdigit() else own
 
 
-def _look(value: str) -> Sign:
+def _value_weight(value: str) -> Sign:
     if value.startswith("0x") and "," in value:
         return Sign.STRONG
     if is_id(value):
@@ -111,7 +111,7 @@ def _look(value: str) -> Sign:
     return Sign.STRONG if is_generated_key(value) or is_dense(value) else Sign.WEAK
 
 
-def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
+def _is_marked(text: str, start: int, end: int, look: Sign) -> bool:
     """Whether words around a value mark it as a secret."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
@@ -120,18 +120,18 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
     in_path = before.endswith("/") or (before[-1:] == "\\" and before[-2:-1].isalnum())
     if in_path and (look < Sign.STRONG or is_file_name(text[start:end])):
         return not _LINKS.isdisjoint(_words(before[-48:])[:1])
-    if _told(before) + look >= Sign.ENOUGH:
+    if _name_weight(before) + look >= Sign.ENOUGH:
         return True
     behind = text[end : end + REACH].partition("\n")[0]
     label = _words(before)
-    if not label or (look == Sign.STRONG and _SAYS_NOTHING.issuperset(label)):
-        return not _WORD.search(behind) and _is_told_above(text, line)
+    if not label or (look == Sign.STRONG and _EMPTY_NAMES.issuperset(label)):
+        return not _WORD.search(behind) and _is_named_above(text, line)
     comment = behind.lstrip("\"'`)]};, \t")
     is_comment = comment != behind and comment.startswith(_COMMENTS)
     return is_comment and Sign.STRONG in map(_sign, _words(comment)[-3:])
 
 
-def _is_told_above(text: str, line: int) -> bool:
+def _is_named_above(text: str, line: int) -> bool:
     """Whether the nearest line of text above names a secret and nothing public."""
     above = text[max(0, line - 2 * REACH) : line].rstrip().rpartition("\n")[2]
     signs = [_sign(word) for word in _words(above)[:8]]
@@ -172,8 +172,8 @@ def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _kind(text: str, start: int, end: int) -> str:
     """Return the kind of the secret at this place. It is empty if there is no secret."""
     value = text[start:end]
-    look = _look(value)
-    if look and (_is_told(text, start, end, look) or is_coded(value)):
+    look = _value_weight(value)
+    if look and (_is_marked(text, start, end, look) or is_coded(value)):
         return "api_key"
     return "password" if is_made_up(value) else ""
 

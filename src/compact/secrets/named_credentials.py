@@ -150,7 +150,7 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
 """Each row: part of a name, its value's kind, the checks of a quoted and an unquoted value."""
 
 
-def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
+def _values_of(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
     for start in spots.of(text):
         base = max(0, start - _BEFORE)
         lower = text[base : start + _BEHIND].replace("\u0130", "I").lower()
@@ -172,17 +172,17 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     is_markup = assign.endswith(">") and not assign.endswith("=>") and "<" not in assign
     if is_markup and not _IN_TAG.search(before):
         return
-    kind, of_quoted, of_bare = _wanted(name, before, is_set=is_set)
-    is_told = assign.strip(" \t\"'`\\()]") not in ("", "to")
+    kind, of_quoted, of_bare = _checks_for(name, before, is_set=is_set)
+    is_assigned_value = assign.strip(" \t\"'`\\()]") not in ("", "to")
     if kind == "password":
         of_bare = (
             is_set_password
             if is_set or (is_option and "-" in text[end : end + 64].partition(" ")[0])
             else of_bare
-            if is_told
+            if is_assigned_value
             else is_spoken_password
         )
-    elif not (is_told or _QUOTED.match(text, end)):
+    elif not (is_assigned_value or _QUOTED.match(text, end)):
         return
     is_named = is_set or is_option or name == "identified by"
     place = _words(text, end, name, assign, is_set=is_named) if kind == "password" else None
@@ -203,7 +203,7 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
         yield Place(*place, kind)
 
 
-def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
+def _checks_for(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
     kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if re.search(row[0], name))
     if kind == "api_key" and _AWS.search(before):
         kind = "aws_secret_key"
@@ -240,8 +240,8 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
         return False
     match name.lower():
         case "pass":
-            is_told = "=" in assign or (":" in assign and name != "PASS")
-            return is_told or before[-1:] in ("_", "-")
+            is_assigned_value = "=" in assign or (":" in assign and name != "PASS")
+            return is_assigned_value or before[-1:] in ("_", "-")
         case "token":
             return not _NO_TOKEN.search(before)
         case "key":
@@ -272,11 +272,12 @@ _MAY_ASSIGN = (
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(
         f"(?i:{_COMMON_NAMES})(?i:{_MAY_ASSIGN})",
-        partial(_named, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN)),
+        partial(_values_of, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN)),
     ),
     SecretFinder(
-        rf"(?i:(?:^|\s)--?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(_FLAGS, " "))
+        rf"(?i:(?:^|\s)--?[a-z-]*(?:{_COMMON_NAMES}) )",
+        partial(_values_of, _FLAG, Spots(_FLAGS, " ")),
     ),
-    SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
+    SecretFinder(f"(?i:{_RARE})", partial(_values_of, _RARE_NAME, Spots(_RARE))),
 )
 """The finders of values that have a name."""

@@ -50,7 +50,7 @@ TO = (
 )
 """Words between a password and what the password is for, such as `for` or `of`."""
 _AS = "(?:as|als|como|comme|come|som)"
-_SAID_BEFORE = re.compile(
+_VALUE_BEFORE = re.compile(
     rf"(?:\A[ \t>*-]{{0,8}}|(?<=\s)(?=\S{{5,128}} {_AS} ))"
     rf"([\"'`]?)([^\s\"'`]{{5,128}})\1[,;]?[ \t]{{1,4}}"
     rf"(?:(?:#|//|--|<-{{1,2}}|←|\()[ \t]{{0,2}}|({_AS}|{'|'.join(_WORDS['copula'])}) )"
@@ -105,7 +105,7 @@ def _line(text: str, start: int) -> int:
     return end
 
 
-def _beside(text: str, start: int, check: Check) -> Span | None:
+def _on_line(text: str, start: int, check: Check) -> Span | None:
     """Return the first value on the line that passes, unless a redacted one comes before it."""
     end = _line(text, start)
     if end - start < _SHORTEST or not has_digit(text[start:end]):
@@ -144,27 +144,27 @@ def _is_made(value: str) -> bool:
     return is_generated(value) or is_passphrase_like(value)
 
 
-def _said_before(text: str, start: int, end: int) -> Span | None:
+def _value_before(text: str, start: int, end: int) -> Span | None:
     """Return a secret that comes before its name, as in "… is the password"."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
-    match = _SAID_BEFORE.search(text[line:start])
+    match = _VALUE_BEFORE.search(text[line:start])
     if not match or (line and text[line - 1] != "\n"):
         return None
     check = is_spoken_password if match[3] else is_passphrase_like
-    is_told = check(match[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
-    return (line + match.start(2), line + match.end(2)) if is_told else None
+    is_named = check(match[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
+    return (line + match.start(2), line + match.end(2)) if is_named else None
 
 
 def _passwords(text: str, start: int) -> Span | None:
     above = _above(text, start)
     is_asked = above.endswith(("?", ":")) or "# " in above
     below = is_bare_password if is_asked else is_passphrase_like
-    return _beside(text, start, is_passphrase_like) or _below(text, start, below)
+    return _on_line(text, start, is_passphrase_like) or _below(text, start, below)
 
 
 def _keys(text: str, start: int) -> Span | None:
     below = _is_made if _above(text, start).endswith(":") else is_generated_key
-    return _beside(text, start, is_generated_key) or _below(text, start, below)
+    return _on_line(text, start, is_generated_key) or _below(text, start, below)
 
 
 def _numbers(text: str, start: int) -> Iterator[Span]:
@@ -189,7 +189,7 @@ def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
         yield match.span()
 
 
-def _one(find: Callable[[str, int], Span | None]) -> Finding:
+def _as_finding(find: Callable[[str, int], Span | None]) -> Finding:
     """Turn a function that finds one value into one that yields values."""
 
     def found(text: str, start: int) -> Iterator[Span]:
@@ -205,21 +205,21 @@ def _near(kind: str, find: Finding, spots: Spots, text: str) -> Iterator[Place]:
         is_part = text[max(0, start - 1) : start] in tuple("/.-") and start
         if not (is_part or _IS_PART.match(text, _word_end(text, end))):
             yield from (Place(*span, kind) for span in find(text, end))
-            if find in _NAMING and (said := _said_before(text, start, end)):
+            if find in _FINDING_BEFORE and (said := _value_before(text, start, end)):
                 yield Place(*said, kind)
 
 
 _FINDING: Mapping[str, Finding] = {
-    "password": _one(_passwords),
-    "key": _one(_keys),
+    "password": _as_finding(_passwords),
+    "key": _as_finding(_keys),
     "pin": _numbers,
-    "credentials": _one(partial(_beside, check=is_joined)),
+    "credentials": _as_finding(partial(_on_line, check=is_joined)),
     "recovery_code": _codes,
     "seed_phrase": _phrases,
 }
 
 
-_NAMING = (_FINDING["password"], _FINDING["key"])
+_FINDING_BEFORE = (_FINDING["password"], _FINDING["key"])
 """Finders that also look for a value before its word."""
 
 

@@ -94,7 +94,7 @@ def _is_account(written: str) -> bool:
     return int("".join(str(int(x, 36)) for x in number[4:] + number[:4])) % 97 == 1
 
 
-def _found(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iterator[Place]:
+def _matches(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iterator[Place]:
     for match in pattern.finditer(text):
         if check(match[0]):
             group = "value" if match.re.groupindex and match["value"] else 0
@@ -102,15 +102,17 @@ def _found(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iter
 
 
 FINDERS: tuple[SecretFinder, ...] = (
-    SecretFinder("[0-9](?:[ -]?[0-9]){12}", partial(_found, "card", _CARD, _is_card)),
+    SecretFinder("[0-9](?:[ -]?[0-9]){12}", partial(_matches, "card", _CARD, _is_card)),
 )
 """The finders of card numbers."""
 OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
-    "email": partial(_found, "email", _EMAIL, anything),
-    "phone": partial(_found, "phone", _PHONE, lambda x: sum(map(str.isdigit, x)) in _PHONE_DIGITS),
+    "email": partial(_matches, "email", _EMAIL, anything),
+    "phone": partial(
+        _matches, "phone", _PHONE, lambda x: sum(map(str.isdigit, x)) in _PHONE_DIGITS
+    ),
     "iban": _ibans,
-    "ssn": partial(_found, "ssn", _SSN, anything),
-    "cvv": partial(_found, "cvv", _CVV, anything),
+    "ssn": partial(_matches, "ssn", _SSN, anything),
+    "cvv": partial(_matches, "cvv", _CVV, anything),
 }
 """Kind → the finder that a setting adds."""
 GROUPS: Mapping[str, tuple[str, ...]] = {"pii": tuple(OPTIONAL)}

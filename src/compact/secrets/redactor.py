@@ -50,7 +50,7 @@ class Redactor:
                 reason = f"validators[{name!r}] is for a pattern or a kind that is not there"
                 raise InvalidArgument("validators", reason)
         self._failed: set[str] = set()
-        self._tell: Callable[[Exception], None] | None = None
+        self._report: Callable[[Exception], None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._finders or self._patterns)
@@ -58,7 +58,7 @@ class Redactor:
     def failing(self, tell: Callable[[Exception], None]) -> None:
         """Report the first error of each validator to `tell`. Later calls have no effect."""
         if self._validators:
-            self._tell = self._tell or tell
+            self._report = self._report or tell
 
     def places(self, text: str) -> Iterator[Place]:
         """Yield the places of the secrets, in no order. Already redacted text is skipped."""
@@ -67,13 +67,13 @@ class Redactor:
         text = text.encode(errors="replace").decode()
         marks = [found.span() for found in _MARK.finditer(text)]
         known = chain.from_iterable(places(text) for places in self._finders.values())
-        for place in (*known, *self._own(text)):
+        for place in (*known, *self._by_patterns(text)):
             before = bisect_left(marks, place.end, key=itemgetter(0))
             is_apart = before == 0 or marks[before - 1][1] <= place.start
             if is_apart and self._counts(place.kind, text[place.start : place.end]):
                 yield place
 
-    def _own(self, text: str) -> Iterator[Place]:
+    def _by_patterns(self, text: str) -> Iterator[Place]:
         from compact.secrets.credentials import Place
 
         for name, pattern in self._patterns.items():
@@ -91,8 +91,8 @@ class Redactor:
         except Exception as error:  # noqa: BLE001 - a failing validator must not leave a secret in
             if name not in self._failed:
                 self._failed.add(name)
-                if self._tell is not None:
-                    self._tell(error)
+                if self._report is not None:
+                    self._report(error)
             return True
 
 

@@ -57,13 +57,13 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
     is_ruled = _RULED.match(text, end + 1) or text[start:end].isupper()
     for cells in (*_DELIMITED, *[_SPACED] * bool(is_ruled)):
         heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
-        told = {
+        columns = {
             i: (kind, check)
             for i, head in enumerate(heads)
             for kind, names, check in _KINDS
             if head in names
         }
-        if told and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
+        if columns and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
             break
     else:
         return end
@@ -72,9 +72,9 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
         if _RULED.match(text, start):
             continue
         row = list(cells.finditer(text, start, end))
-        if len(row) <= max(2, min(told) + 1) - 1:
+        if len(row) <= max(2, min(columns) + 1) - 1:
             return start
-        for i, (kind, check) in told.items():
+        for i, (kind, check) in columns.items():
             if i < len(row) and (place := _place(row[i], kind, check)):
                 yield place
     return start
@@ -92,7 +92,7 @@ def _place(cell: re.Match[str], kind: str, check: Check) -> Place | None:
     return Place(start, start + len(value), kind)
 
 
-_TOLD = (*_KINDS[0][1], "secret", "token", "api_key", "apikey")
+_SECRET_NAMES = (*_KINDS[0][1], "secret", "token", "api_key", "apikey")
 
 
 def _inserted(text: str, spots: Spots) -> Iterator[Place]:
@@ -106,8 +106,8 @@ def _inserted(text: str, spots: Spots) -> Iterator[Place]:
             if not (value := _SQL_VALUE.match(text, end)):
                 break
             end = value.end()
-            is_told = head.endswith(_TOLD)
-            if is_told and value[1] and is_url_password(value[1]):
+            is_secret = head.endswith(_SECRET_NAMES)
+            if is_secret and value[1] and is_url_password(value[1]):
                 yield Place(*value.span(1), "password")
 
 

@@ -241,12 +241,14 @@ def _place(url: str) -> SplitResult:
 
 def _connected(place: SplitResult, until: float) -> socket.socket:
     port = place.port or (443 if place.scheme == "https" else 80)
-    connection = socket.create_connection((place.hostname or "", port), timeout=_left(until))
+    connection = socket.create_connection(
+        (place.hostname or "", port), timeout=_seconds_left(until)
+    )
     if place.scheme == "http":
         return connection
     try:
         context = ssl.create_default_context()
-        connection.settimeout(_left(until))
+        connection.settimeout(_seconds_left(until))
         return context.wrap_socket(connection, server_hostname=place.hostname)
     except BaseException:
         connection.close()
@@ -261,7 +263,7 @@ def _status_of(connection: socket.socket, until: float) -> int:
     """
     head = b""
     while b"\n" not in head and len(head) < CHUNK_BYTES:
-        connection.settimeout(_left(until))
+        connection.settimeout(_seconds_left(until))
         received = connection.recv(CHUNK_BYTES)
         if not received:
             break
@@ -272,7 +274,7 @@ def _status_of(connection: socket.socket, until: float) -> int:
     return int(status)
 
 
-def _left(until: float) -> float:
+def _seconds_left(until: float) -> float:
     """Return how many seconds are left until the time `until`.
 
     Raises:

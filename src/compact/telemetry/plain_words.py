@@ -112,7 +112,7 @@ def sentence(event: Event) -> str:
 def _of_session(event: Event) -> str:
     match event:
         case StoryAsked():
-            return _asked(event)
+            return _story_progress(event)
         case MemoryAged(digests=digests, archived=archived, problem=why):
             done = f"{counted(digests, 'digest')} written, {archived:,} archived"
             return f"Memory has aged: {done}" + (f"; it failed: {why}" if why else "")
@@ -152,7 +152,7 @@ def _of_reports(event: Event) -> str:
             return ""
 
 
-def _asked(event: StoryAsked) -> str:
+def _story_progress(event: StoryAsked) -> str:
     part = "" if event.parts == 1 else f", part {event.part} of {event.parts}"
     limit = "" if event.limit is None else f" of at most {event.limit:.0f}"
     return f"{event.model} writes{part}, after {event.elapsed:.0f}{limit} seconds"

@@ -42,7 +42,7 @@ COMPRESSION = "compact.compression"
 MOST_OPEN = 1_000
 """How many compressions are open at most. If there are more, the oldest is ended."""
 Kind = Literal["compression", "stage", "event"]
-_ABOUT = {"name", "session_id", "at"}
+_NOT_DATA = {"name", "session_id", "at"}
 """Fields of an event that are not repeated in a span's data."""
 _DURING = (
     *(StoryAsked, SummaryReplaced, TokenEstimate),
@@ -51,7 +51,7 @@ _DURING = (
 """Events that may happen within a stage of a compression."""
 _BETWEEN = (StageStarted, SummaryCreated, PrunedMessages, Committed, DraftMade, EmergencyRung)
 """Events that end the current stage of a compression."""
-_BESIDE = ("summarize", "track", "sync", "archive")
+_NOT_ENDING = ("summarize", "track", "sync", "archive")
 """Stages whose errors do not end a compression."""
 
 
@@ -104,16 +104,16 @@ class Spans:
 
     def of(self, events: Sequence[Event]) -> list[EndedSpan]:
         """Return the spans that end with these events."""
-        return [span for event in events for span in self._of(event)]
+        return [span for event in events for span in self._ended_by(event)]
 
     def close(self) -> list[EndedSpan]:
         """End all open spans, and return them."""
-        return [span for session in list(self._open) for span in self._left(session)]
+        return [span for session in list(self._open) for span in self._end_open(session)]
 
-    def _of(self, event: Event) -> Iterator[EndedSpan]:
+    def _ended_by(self, event: Event) -> Iterator[EndedSpan]:
         key = event.session_id
         if _begins(event, self._open.get(key)):
-            yield from self._left(key)
+            yield from self._end_open(key)
             yield from self._begin(event)
         opened = self._open.get(key)
         if opened is None or not (_ends_stage(event) or _is_during(event)):
@@ -132,10 +132,10 @@ class Spans:
 
     def _begin(self, event: Event) -> Iterator[EndedSpan]:
         if len(self._open) >= MOST_OPEN:
-            yield from self._left(next(iter(self._open)))
+            yield from self._end_open(next(iter(self._open)))
         self._open[event.session_id] = _Open(self._new_id(), event.at, event.at)
 
-    def _left(self, session: str) -> Iterator[EndedSpan]:
+    def _end_open(self, session: str) -> Iterator[EndedSpan]:
         """End a session's open compression with the outcome `left`."""
         opened = self._open.get(session)
         if opened is not None:
@@ -211,7 +211,7 @@ def _is_trigger(event: Event) -> bool:
 
 
 def _ends(event: ErrorRaised) -> bool:
-    return event.stage not in _BESIDE
+    return event.stage not in _NOT_ENDING
 
 
 def _outcome(event: Event) -> str:
@@ -246,7 +246,7 @@ def _of_compression(event: Event) -> dict[str, Any]:
 
 def _data(event: Event) -> dict[str, Any]:
     fields = event.as_dict()
-    return {name: v for name, v in fields.items() if name not in _ABOUT and not _is_empty(v)}
+    return {name: v for name, v in fields.items() if name not in _NOT_DATA and not _is_empty(v)}
 
 
 def _is_empty(value: object) -> bool:

@@ -92,29 +92,29 @@ def check_blob_store(make: Callable[[], BlobStore]) -> None:
     blobs, other = make(), make()
     assert isinstance(blobs, BlobStore), "it lacks a method of the protocol"
     name, large = "2026/05/roof-1.json", "2026/05/roof-1.originals.zst"
-    assert _kept(blobs, name) is None, "what was never put is not found"
+    assert _read_back(blobs, name) is None, "what was never put is not found"
     blobs.delete(name)
     for data in (b"", bytes(range(256)), b"x" * LARGE):
         blobs.put(large, data, replaces=True)
-        assert _kept(other, large) == data, f"{len(data)} bytes are not kept as they are"
+        assert _read_back(other, large) == data, f"{len(data)} bytes are not kept as they are"
     blobs.put(name, b"first")
     assert not _puts(other, name, b"second"), "nothing is replaced unless it is told"
     assert not _puts(other, name, b"first"), "nor by what is the same"
-    assert _kept(blobs, name) == b"first", "what was refused has not replaced the other one"
+    assert _read_back(blobs, name) == b"first", "what was refused has not replaced the other one"
     assert blobs.address(name) == other.address(name), "a name has one address"
     assert blobs.address(name) != blobs.address(large), "each name has its own"
     other.delete(name)
-    assert _kept(blobs, name) is None, "what was removed is gone"
-    assert _kept(blobs, large) is not None, "and nothing else is"
+    assert _read_back(blobs, name) is None, "what was removed is gone"
+    assert _read_back(blobs, large) is not None, "and nothing else is"
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda i: _puts(make(), name, b"%d" % i * 99), range(4)))
     assert sum(done) == 1, f"{sum(done)} of four that put at once were told that they did"
-    assert _kept(blobs, name) == b"%d" % done.index(True) * 99, "the one that did is kept"
+    assert _read_back(blobs, name) == b"%d" % done.index(True) * 99, "the one that did is kept"
     blobs.delete(name)
     blobs.delete(large)
 
 
-def _kept(blobs: BlobStore, name: str) -> bytes | None:
+def _read_back(blobs: BlobStore, name: str) -> bytes | None:
     try:
         return blobs.get(name)
     except FileNotFoundError:

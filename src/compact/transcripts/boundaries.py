@@ -196,7 +196,7 @@ class Reader:
     _seen: set[str] = field(default_factory=set)
     _waiting: list[str] = field(default_factory=list)
     """Prompts that the user typed while the agent worked, and that the agent did not get yet."""
-    _taken: list[str] = field(default_factory=list)
+    _delivered: list[str] = field(default_factory=list)
     _tokens: int | None = None
     _summaries: set[str] = field(default_factory=set)
 
@@ -285,10 +285,10 @@ class Reader:
         """Yield a prompt that the agent got while it worked. Newer files record it twice."""
         if text in self._waiting:
             self._waiting.remove(text)
-        if text in self._taken:
-            self._taken.remove(text)
+        if text in self._delivered:
+            self._delivered.remove(text)
             return
-        self._taken.append(text)
+        self._delivered.append(text)
         if words := spoken_text(text):
             yield common._replace(kind="typed", person=words)
 
@@ -304,14 +304,14 @@ class Reader:
                 summary = "\n".join((_text(payload.get("message")), *texts))
                 key = f"{common.time}/{len(summary)}"
                 is_readable = bool(payload.get("message"))
-                told = (common.time, None, self._tokens, None, frozenset[str]())
-                made = Boundary(key, *told, summary, is_readable)
+                facts = (common.time, None, self._tokens, None, frozenset[str]())
+                made = Boundary(key, *facts, summary, is_readable)
                 yield common._replace(kind="boundary", boundary=made)
             case "event_msg", "user_message" if payload.get("kind") in (None, "plain"):
                 yield common._replace(kind="typed", person=_text(payload["message"]).strip())
             case "event_msg", "token_count":
                 usage = (payload.get("info") or {}).get("last_token_usage") or {}
-                self._tokens = _whole(usage.get("total_tokens")) or self._tokens
+                self._tokens = _int_or_none(usage.get("total_tokens")) or self._tokens
             case "response_item", "message":
                 kind: Kind = "agent" if payload["role"] == "assistant" else "user"
                 yield common._replace(kind=kind, said=_joined(payload["content"]))
@@ -331,7 +331,7 @@ class Reader:
         if row["type"] == "compaction":
             first = row.get("firstKeptEntryIndex")
             kept = frozenset(f"row {n}" for n in range(first, number)) if first else frozenset()
-            tokens, summary = _whole(row.get("tokensBefore")), _text(row["summary"])
+            tokens, summary = _int_or_none(row.get("tokensBefore")), _text(row["summary"])
             made = Boundary(key, common.time, None, tokens, None, kept, summary)
             yield common._replace(kind="boundary", boundary=made)
         elif row["type"] == "message":
@@ -393,7 +393,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _whole(value: object) -> int | None:
+def _int_or_none(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
@@ -425,7 +425,7 @@ def _spoken(common: Row, row: dict[str, Any], message: dict[str, Any]) -> Row:
             if b["type"] == "tool_use"
         )
         usage = usage if isinstance(usage, dict) else {}
-        cached = _whole(usage.get("cache_creation_input_tokens"))
+        cached = _int_or_none(usage.get("cache_creation_input_tokens"))
         return common._replace(kind="agent", said=said, calls=calls, cached=cached)
     results = tuple(
         Result(_text(b.get("tool_use_id")), _joined(b.get("content")), bool(b.get("is_error")))
@@ -443,19 +443,19 @@ def _spoken(common: Row, row: dict[str, Any], message: dict[str, Any]) -> Row:
 
 
 def _boundary(common: Row, row: dict[str, Any]) -> Boundary:
-    told = row.get("compactMetadata")
-    told = told if isinstance(told, dict) else {}
+    facts = row.get("compactMetadata")
+    facts = facts if isinstance(facts, dict) else {}
     trigger, pause, kept = (
-        told.get("trigger"),
-        told.get("durationMs"),
-        told.get("preservedMessages"),
+        facts.get("trigger"),
+        facts.get("durationMs"),
+        facts.get("preservedMessages"),
     )
     kept = kept if isinstance(kept, dict) else {}
     return Boundary(
         common.key or common.time,
         common.time,
         trigger == "auto" if isinstance(trigger, str) else None,
-        _whole(told.get("preTokens")),
+        _int_or_none(facts.get("preTokens")),
         pause / 1000 if isinstance(pause, int | float) else None,
         frozenset(x for x in kept.get("allUuids") or kept.get("uuids") or () if _text(x)),
     )
@@ -474,8 +474,8 @@ def _codex_result(call_id: str, output: object) -> Result:
     value = _arguments(output)
     text, failed = _joined(value), False
     if isinstance(value, dict):
-        told = value.get("metadata")
-        failed = isinstance(told, dict) and told.get("exit_code") not in (0, None)
+        facts = value.get("metadata")
+        failed = isinstance(facts, dict) and facts.get("exit_code") not in (0, None)
         text = _joined(value.get("output", value.get("content")))
     failed = failed or bool(re.match(r"(?s).{0,200}?[Ee]xited with code [1-9]", text))
     return Result(call_id, text, failed)

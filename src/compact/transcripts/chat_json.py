@@ -18,7 +18,7 @@ from typing import Any
 
 from compact.errors import InvalidTranscript, ServerHeldState
 from compact.json_text import write_json
-from compact.messages.formats.known import FORMATS, format_of, told_by
+from compact.messages.formats.known import FORMATS, format_of, only_format
 from compact.messages.formats.responses import OUTPUT_OF, refuse_server_state
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import COMPACTIONS, Message
@@ -189,8 +189,8 @@ def _format_of(raws: Sequence[Any], fields: Mapping[str, Any], source: str) -> W
         except ServerHeldState as error:
             raise InvalidTranscript(source, str(error)) from None
         return FORMATS["responses"]
-    is_told = any(isinstance(raw, dict) and told_by(raw) for raw in raws)
-    return FORMATS["anthropic"] if "system" in fields and not is_told else format_of(raws)
+    is_clear = any(isinstance(raw, dict) and only_format(raw) for raw in raws)
+    return FORMATS["anthropic"] if "system" in fields and not is_clear else format_of(raws)
 
 
 def _tools(value: object, source: str) -> tuple[Mapping[str, Any], ...]:

@@ -16,7 +16,7 @@ import apsw
 
 from compact.errors import InvalidTranscript
 
-BESIDE = ("-wal", "-journal")
+LOG_SUFFIXES = ("-wal", "-journal")
 """Suffixes of files that belong to a database."""
 _TABLES = ("conversations", "messages")
 _LINKS = ("conversation_id", "conversationid", "conv_id", "chat_id", "thread_id", "session_id")

@@ -42,7 +42,7 @@ class Queue:
     """The queued prompts of a file."""
 
     _waiting: list[_Prompt] = field(default_factory=list)
-    _left: list[_Prompt] = field(default_factory=list)
+    _done: list[_Prompt] = field(default_factory=list)
 
     def take(self, number: int, row: Row, at: int) -> None:
         """Read a row that is not a message. `at` is the number of messages before it."""
@@ -67,13 +67,13 @@ class Queue:
         if attachment.get("commandMode", "prompt") != "prompt":
             return
         text = _text_of(attachment.get("prompt"))
-        queued = [p for p in (*self._left, *self._waiting[::-1]) if p.text.strip() == text.strip()]
+        queued = [p for p in (*self._done, *self._waiting[::-1]) if p.text.strip() == text.strip()]
         if queued:
             prompt = queued[-1]
             self._leave(prompt.text, at)
         else:
             prompt = _Prompt(text, row, number, at)
-            self._left.append(prompt)
+            self._done.append(prompt)
         prompt.row = {**row, "timestamp": attachment.get("timestamp", row.get("timestamp"))}
 
     def _leave(self, said: str | None, at: int, *, began_a_turn: bool = False) -> None:
@@ -81,12 +81,12 @@ class Queue:
         for index, prompt in enumerate(self._waiting):
             if said is None or prompt.text == said:
                 prompt.at, prompt.began_a_turn = at, began_a_turn
-                self._left.append(self._waiting.pop(index))
+                self._done.append(self._waiting.pop(index))
                 return
 
     def repeat(self, text: str) -> None:
         """Remove the waiting prompts that this user message contains."""
-        self._waiting = [p for p in self._waiting if not _says(text, p.text)]
+        self._waiting = [p for p in self._waiting if not _has_lines(text, p.text)]
 
     def placed(
         self, messages: Sequence[Message], rows: Mapping[str, tuple[Row, ...]]
@@ -95,9 +95,9 @@ class Queue:
         line, and its user row.
         """
         placed = list[tuple[int, int, dict[str, Any]]]()
-        for prompt in sorted((*self._left, *self._waiting), key=lambda p: p.number):
+        for prompt in sorted((*self._done, *self._waiting), key=lambda p: p.number):
             at = len(messages) if prompt.at is None else min(prompt.at, len(messages))
-            if not _words(prompt.text) or _is_repeated(prompt, messages[at:]):
+            if not _user_text(prompt.text) or _is_repeated(prompt, messages[at:]):
                 continue
             while not may_cut_before(messages, at):
                 at += 1
@@ -113,7 +113,7 @@ def _text_of(prompt: object) -> str:
     return "\n".join(str(b["text"]) for b in blocks if isinstance(b, dict) and "text" in b)
 
 
-def _words(text: str) -> str:
+def _user_text(text: str) -> str:
     """Return what the user wrote in a prompt. It is empty for a command alone."""
     words = spoken_text(text)
     return "" if words.startswith("/") and len(words.split()) == 1 else words
@@ -126,11 +126,11 @@ def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
             case "assistant":
                 return False
             case "person":
-                return prompt.began_a_turn or _says(person_text(message), prompt.text)
+                return prompt.began_a_turn or _has_lines(person_text(message), prompt.text)
     return False
 
 
-def _says(text: str, prompt: str) -> bool:
+def _has_lines(text: str, prompt: str) -> bool:
     """Whether the text contains the prompt as whole lines."""
     return bool(prompt.strip()) and f"\n{prompt.strip()}\n" in f"\n{text.strip()}\n"
 

@@ -241,7 +241,7 @@ def _text_document(content: bytes, name: str) -> Document:
     if first == b"{":
         return _objects(content, body, name)
     if first == b"[":
-        return JsonValue(name, content, [(1, _whole(body, name))])
+        return JsonValue(name, content, [(1, _single_value(body, name))])
     lines = body.split(b"\n", 2)
     if len(lines) > 1 and lines[1].startswith(b"{") and _is_object(lines[1]):
         _refuse(name, ValueError("not a JSON object, the next line is one"), line=1)
@@ -256,7 +256,9 @@ def _database(content: bytes, name: str, path: str) -> Document:
     from compact.transcripts import chats  # SQLite is loaded only if a file needs it
 
     beside = {
-        end: bytes_of(file, name) for end in chats.BESIDE if (file := Path(path + end)).is_file()
+        end: bytes_of(file, name)
+        for end in chats.LOG_SUFFIXES
+        if (file := Path(path + end)).is_file()
     }
     return Database(name, content, list(enumerate(chats.conversations(content, beside, name), 1)))
 
@@ -297,12 +299,12 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
     lines = [(n, line) for n, line in numbered if line and not line.isspace()]
     exact = _HUGE_INTEGER.search(body) is not None
     if len(lines) == 1 and b"}{" not in lines[0][1].replace(b" ", b""):
-        return JsonValue(name, content, [(1, _whole(body, name))])
+        return JsonValue(name, content, [(1, _single_value(body, name))])
     try:
         _parse(lines[0][1], exact=exact)
     except ValueError:
         if not (lines[0][1].rstrip().endswith(b"}") or _is_object(lines[-1][1])):
-            return JsonValue(name, content, [(1, _whole(body, name))])
+            return JsonValue(name, content, [(1, _single_value(body, name))])
     rows: list[tuple[int, Any]] = []
     for number, line in lines:
         try:
@@ -353,7 +355,7 @@ def _is_cut(line: bytes, error: ValueError) -> bool:
     return error.msg.startswith("Unterminated string") or tail <= len('"\\u000')
 
 
-def _whole(body: bytes, name: str) -> object:
+def _single_value(body: bytes, name: str) -> object:
     try:
         return _parse(body, exact=_HUGE_INTEGER.search(body) is not None)
     except UnicodeDecodeError as error:

@@ -29,7 +29,7 @@ from compact.transcripts.roles import ByRole, call_ids, result_of
 from compact.transcripts.transcript import Container, Row, Transcript, text_or
 
 NAME = "legacy_session"
-_OWN = frozenset(("lastActivity", "toolCalls", "checkpointRecords"))
+_SESSION_KEYS = frozenset(("lastActivity", "toolCalls", "checkpointRecords"))
 """Keys that only these sessions have."""
 
 
@@ -43,7 +43,7 @@ def recognizes(document: Document) -> bool:
             return True
         case [{"type": _}, *_]:
             return False
-    return bool(_OWN & value.keys() or _checkpoints(value))
+    return bool(_SESSION_KEYS & value.keys() or _checkpoints(value))
 
 
 def _checkpoints(value: Row) -> list[dict[str, Any]]:

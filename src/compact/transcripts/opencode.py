@@ -28,7 +28,7 @@ from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or
 NAME = "opencode"
 _READ_OUT = ("text/plain", "application/x-directory")
 """Media types of files whose contents OpenCode adds as a text part."""
-_NAMED = (
+_NAME_ONLY = (
     "attached file, of which only the name is kept|attached files, of which only the names are kept"
 )
 _CLEARED = "[Old tool result content cleared]"
@@ -191,7 +191,7 @@ class _ExportedSession(Paired):
         if kind.startswith("image/") and url:
             return image_of(url)
         if kind not in _READ_OUT:
-            self.left_out[_NAMED] += 1
+            self.left_out[_NAME_ONLY] += 1
         return Text(f"[file {part.get('filename') or url.partition(',')[0]}]")
 
 

@@ -132,7 +132,7 @@ class Paired(Collected):
         if self._late:
             self.messages = self._in_place()
         if self._further:
-            self.messages = [self._whole(message) for message in self.messages]
+            self.messages = [self._with_further(message) for message in self.messages]
 
     def _in_place(self) -> list[Message]:
         """Return the messages, with late results placed after those that came at once."""
@@ -147,7 +147,7 @@ class Paired(Collected):
             behind += [self._late[call_id] for call_id in ids if call_id in self._late]
         return placed + behind
 
-    def _whole(self, message: Message) -> Message:
+    def _with_further(self, message: Message) -> Message:
         """Return the message with the further results of its call joined to the first."""
         for first in message.tool_results:
             if more := self._further.get(first.call_id):

@@ -97,9 +97,16 @@ _OUTPUTS = (
 _TEXTS = ("text", "content", "thinking", "think", "reasoning", "reasoningText", "value", "markdown",
          "message", "mes", "description")  # fmt: skip
 """Keys for the text of a part or a message."""
-_BESIDE = ("toolCalls", "tool_calls", "toolInvocations", "tool_uses", "tools_used", "function_call")
+_CALL_KEYS = (
+    "toolCalls",
+    "tool_calls",
+    "toolInvocations",
+    "tool_uses",
+    "tools_used",
+    "function_call",
+)
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thoughts", "thought", "reasoningText")
-_OWN = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_OUTPUTS, *_BODIES, "id", "status",
+_FIELDS = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_OUTPUTS, *_BODIES, "id", "status",
                   "state", "index", "step", "signature", "thoughtSignature", "is_input_complete",
                   "timestamp", "exit_code", "providerExecuted", "invalid"))  # fmt: skip
 """Keys of a call that are not arguments."""
@@ -258,7 +265,7 @@ class ByRole(Paired):
             name = f"{server}__{name}"
         arguments = next((whole[k] for k in _ARGUMENTS if k in whole), None)
         if arguments is None:
-            arguments = {k: v for k, v in whole.items() if k not in _OWN and v is not None}
+            arguments = {k: v for k, v in whole.items() if k not in _FIELDS and v is not None}
         call = self.call(call_id, name, arguments)
         output = next((whole[k] for k in _OUTPUTS if whole.get(k) is not None), None)
         if output is None and whole.get("status") in _FAILED:
@@ -454,7 +461,7 @@ def _texts(pieces: Sequence[Part | _Answer]) -> str:
 def _calls_beside(row: Row) -> list[dict[str, Any]]:
     more = row.get("additional_kwargs")
     facts = {**more, **row} if isinstance(more, dict) else row
-    calls = next((facts[key] for key in _BESIDE if facts.get(key)), None)
+    calls = next((facts[key] for key in _CALL_KEYS if facts.get(key)), None)
     return objects_in([calls] if isinstance(calls, dict) else calls)
 
 

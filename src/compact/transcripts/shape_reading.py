@@ -178,7 +178,7 @@ def read(
     for index, row in enumerate(rows):
         collected.attempt(partial(collected.take_row, row, f"{at or 'rows'}[{index}]"))
     collected.finish()
-    about = _beside(shape, Path(document.source))
+    about = _neighbour_file(shape, Path(document.source))
     return collected.transcript(
         document,
         shape.name,
@@ -190,7 +190,7 @@ def read(
     )
 
 
-def _beside(shape: FileShape, path: Path) -> object:
+def _neighbour_file(shape: FileShape, path: Path) -> object:
     """Return the JSON value in the file next to this one, or None (`FileShape.beside`)."""
     name, other = shape.beside
     if path.name == name and (file := path.with_name(other)).is_file():
@@ -301,7 +301,7 @@ class _ShapedChat(ByRole):
         time = time_of(told)
         if self.shape.turns:
             self._turns(whole, place, time)
-        elif not self._one(whole, place, time):
+        elif not self._take_single(whole, place, time):
             return
         for each in all_at(whole, self.shape.results) if self.shape.results else ():
             part = {**each, "type": "tool_result"} if isinstance(each, dict) else each
@@ -322,7 +322,7 @@ class _ShapedChat(ByRole):
                 whole[key] = value
         return whole
 
-    def _one(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
+    def _take_single(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
         shape = self.shape
         named = [text_or(first_at(whole, path)) for path in shape.role.split("|")]
         role = next((each for each in named if role_means(each)), None) or next(

@@ -508,7 +508,7 @@ def _keys_of(rows: list[dict[str, object]]) -> tuple[str, str] | None:
     return (role, text) if role and text else None
 
 
-_NOBODYS = FileShape("guessed", "", ())
+_NO_SHAPE = FileShape("guessed", "", ())
 
 
 def recognizes(document: Document) -> bool:
@@ -518,7 +518,7 @@ def recognizes(document: Document) -> bool:
 
 def titles(document: Document) -> list[str | None]:
     """Return the conversations' titles, in order."""
-    return shape_reading.titles(guess(document) or _NOBODYS, document)
+    return shape_reading.titles(guess(document) or _NO_SHAPE, document)
 
 
 def read(
@@ -529,7 +529,7 @@ def read(
     Raises:
         InvalidTranscript: names the wrong message.
     """
-    shape = guess(document) or _NOBODYS
+    shape = guess(document) or _NO_SHAPE
     transcript = shape_reading.read(shape, document, conversation=conversation, active=active)
     note = f"no known format, read by what it looks like: {shape.title}"
     return replace(transcript, notes=(note, *transcript.notes))

@@ -47,7 +47,7 @@ _THINK = regex(
 )
 _RESUMED = regex(r"Resumed from an? .+ session via SpecStory\.")
 _CONTINUED = "This session is being continued from a previous conversation that ran out"
-_NAMED = regex(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
+_PLAIN_CALL = regex(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
 _OUTPUT = regex(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?(?=\n)")
 _OUTPUT_END = "\n```"
 _ANSWER = regex(r"(?:\A|\n)\*\*Answer:\*\* ?(?P<text>.*)\Z", re.DOTALL)
@@ -161,7 +161,7 @@ class _Session(Collected):
         call, output = _split(body, is_write=body.startswith("```"))
         if output is None:
             return False
-        named = _NAMED.match(call)
+        named = _PLAIN_CALL.match(call)
         if named:
             arguments = _arguments("", named["rest"].strip(), "shell")
             self._call(turn, named["name"], arguments, output)

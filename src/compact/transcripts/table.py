@@ -168,13 +168,13 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
             return each
     programs = len(formats) - 2  # "chat" and "guessed" are of no particular program
     reason = (
-        f"an unknown format: {_seen(document)}. Looked for: what {programs} programs write "
+        f"an unknown format: {_contents(document)}. Looked for: what {programs} programs write "
         "(docs/guides/files.md names them), then any list of objects with a role and a text"
     )
     raise InvalidTranscript(document.source, reason, is_foreign=True)
 
 
-def _seen(document: Document) -> str:
+def _contents(document: Document) -> str:
     if isinstance(document, PlainText):
         lines = document.data.decode().strip().split("\n")
         begins = f"{lines[0][:40]!r}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import Message, Part, Text
-from compact.messages.times import SURE, time_in
+from compact.messages.times import TIME_ONLY, time_in
 
 if TYPE_CHECKING:
     from compact.transcripts.documents import Document
@@ -77,7 +77,7 @@ class Collected:
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     """What was left out → how often. It is written `one|many` if the plural does not end in -s."""
-    odd: list[InvalidTranscript] = field(default_factory=list)
+    row_errors: list[InvalidTranscript] = field(default_factory=list)
     """The errors of rows that were left out."""
 
     def attempt(self, take: Callable[[], object]) -> bool:
@@ -85,7 +85,7 @@ class Collected:
         try:
             take()
         except InvalidTranscript as error:
-            self.odd.append(error)
+            self.row_errors.append(error)
             return False
         return True
 
@@ -101,7 +101,7 @@ class Collected:
             if isinstance(row, dict) and is_row(row):
                 right.append((number, row))
             else:
-                self.odd.append(InvalidTranscript(self.source, f"not {what}", line=number))
+                self.row_errors.append(InvalidTranscript(self.source, f"not {what}", line=number))
         return right
 
     def parsed(
@@ -152,7 +152,7 @@ class Collected:
             last = time or last
             if time is None and last is not None:
                 self.messages[at] = message.model_copy(update={"timestamp": last})
-            given = (row.get(name) for row in self.rows.get(message.id, ()) for name in SURE)
+            given = (row.get(name) for row in self.rows.get(message.id, ()) for name in TIME_ONLY)
             if time is None and any(given):
                 self.left_out["time that cannot be read|times that cannot be read"] += 1
 
@@ -191,17 +191,17 @@ class Collected:
             InvalidTranscript: at least as many rows were left out with an error as there are
                 messages. It is the first of these errors.
         """
-        if self.odd and len(self.odd) >= len(self.messages):
-            raise self.odd[0]
+        if self.row_errors and len(self.row_errors) >= len(self.messages):
+            raise self.row_errors[0]
         texts: list[str] = []
         for name, count in sorted(self.left_out.items()):
             one, _, many = name.partition("|")
             if count:
                 texts.append(f"{count} {one if count == 1 else many or one + 's'}")
-        if self.odd:
-            rows, first = "odd row" if len(self.odd) == 1 else "odd rows", self.odd[0]
+        if self.row_errors:
+            rows, first = "odd row" if len(self.row_errors) == 1 else "odd rows", self.row_errors[0]
             at = "" if first.line is None else f"line {first.line}: "
-            texts.append(f"{len(self.odd)} {rows}, left out: {at}{first.reason}")
+            texts.append(f"{len(self.row_errors)} {rows}, left out: {at}{first.reason}")
         return tuple(texts)
 
 

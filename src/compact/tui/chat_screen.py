@@ -296,17 +296,17 @@ class ChatScreen(Screen[None]):
     async def _answer(self) -> None:
         transcript, position = self.query_one(MessageList), len(self.talk.ctx.history)
         shown: MessageRow | None = None
-        self.query_one(HeadLine).aside("waiting for the model")
+        self.query_one(HeadLine).show_work("waiting for the model")
         try:
             async with aclosing(self.talk.answer()) as pieces:  # type: ignore[type-var]  # it is one
                 async for piece in pieces:
                     if shown is None:
                         await self._show_compression()
-                        self.query_one(HeadLine).aside("answering")
+                        self.query_one(HeadLine).show_work("answering")
                         shown = await transcript.begin_answer(position)
                     await shown.grow(piece)
         finally:
-            self.query_one(HeadLine).aside("")
+            self.query_one(HeadLine).show_work("")
             if shown is not None:
                 await shown.end(self._heading_at(position))
 
@@ -348,7 +348,7 @@ class ChatScreen(Screen[None]):
     async def _show_compression(self) -> None:
         self._unblock()
         if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
-            self.query_one(HeadLine).aside("")  # the draft made ahead was used, or is outdated
+            self.query_one(HeadLine).show_work("")  # the draft made ahead was used, or is outdated
             await self._tell(words, "done")
             await self._redraw()
 
@@ -364,7 +364,7 @@ class ChatScreen(Screen[None]):
             case Notice(words=words):
                 await self._tell(words)
             case Ahead(words=words):
-                self.query_one(HeadLine).aside(words)
+                self.query_one(HeadLine).show_work(words)
 
     def _unblock(self) -> None:
         self.query_one(Compressing).end()

@@ -40,7 +40,7 @@ def words_of(message: Message) -> str:
     return visible(render_text([message]).partition("\n")[2])
 
 
-def shown(message: Message) -> str:
+def transcript_text(message: Message) -> str:
     """Return the text of a message for the transcript. Tool calls and results get one line."""
     if speaker_of(message) in NAMES and message.text.strip():
         return message.text

@@ -10,7 +10,7 @@ from textual.widgets.markdown import MarkdownStream
 from compact.messages.messages import Message
 from compact.session.history import SessionHistory
 from compact.text.speakers import speaker_of
-from compact.tui.looks import heading, shown, visible
+from compact.tui.looks import heading, transcript_text, visible
 
 
 class MessageRow(Vertical):
@@ -57,7 +57,7 @@ class MessageRow(Vertical):
         self.query_one(Label).update(heading)
 
 
-SHOWN = 40
+MOST_SHOWN = 40
 """How many messages are shown when a session opens. With more the terminal becomes slow."""
 
 
@@ -78,7 +78,7 @@ class MessageList(VerticalScroll):
     async def show(self, history: SessionHistory) -> None:
         """Show the newest messages of a history in place of the current rows."""
         await self.remove_children()
-        start = max(0, len(history) - SHOWN)
+        start = max(0, len(history) - MOST_SHOWN)
         if start:
             await self.tell(f"{start:,} older messages: /history reads them")
         for position in range(start, len(history)):
@@ -87,7 +87,9 @@ class MessageList(VerticalScroll):
     async def add(self, message: Message, position: int) -> None:
         """Add a row for a message."""
         is_models = speaker_of(message) == "assistant" and bool(message.text.strip())
-        row = MessageRow(heading(message, position), shown(message), is_markdown=is_models)
+        row = MessageRow(
+            heading(message, position), transcript_text(message), is_markdown=is_models
+        )
         await self._mount(row)
 
     async def begin_answer(self, position: int) -> MessageRow:

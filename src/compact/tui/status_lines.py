@@ -32,7 +32,7 @@ class HeadLine(Static):
         self._parts = (one_line(session, 30), one_line(model, 40), mode)
         self.refresh()
 
-    def aside(self, words: str) -> None:
+    def show_work(self, words: str) -> None:
         """Show a text about background work at the right. An empty text removes it."""
         self._beside = words
         self.refresh()
@@ -177,13 +177,13 @@ def _legend(use: WindowUse, width: int) -> Content:
         (0, " ", short, "free"),
     ):
         end = Content.styled(f"{share}, {exactness}", "dim")
-        line = Content(gap).join([*_named(use, most, left_out), end])
+        line = Content(gap).join([*_legend_parts(use, most, left_out), end])
         if line.cell_length <= width:
             return line
     return Content(f"{share}, {how}")
 
 
-def _named(use: WindowUse, most: int, left_out: str) -> Iterator[Content]:
+def _legend_parts(use: WindowUse, most: int, left_out: str) -> Iterator[Content]:
     for part, tokens in _sizes(use):
         if part.name != left_out and (tokens or part.name in ("free", "recent")):
             yield Content.assemble((part.mark, part.style), f" {part.name[:most]} {tokens:,}")

@@ -161,10 +161,10 @@ def lines_of(value: Mapping[str, Any], paths: Sequence[str], rows: int | None = 
     """Return the lines of the first screen: at most `rows`, of at most 80 columns each."""
     title = "compactctl look · read only, nothing leaves this machine"
     name = f" · {one_line(' '.join(paths), WIDTH - len(title) - 3)}" if paths else ""
-    lines = [title + name, *_found(value)]
+    lines = [title + name, *_session_counts(value)]
     if not value["compactions"]:
         return lines
-    lines += ["", *_table(value), *_said(value["said"])]
+    lines += ["", *_table(value), *_user_quotes(value["said"])]
     is_claude = any(said["format"] == "claude_code" for said in value["said"])
     following = [] if rows is None else [*_NEXT, *([_INSTALL] if is_claude else [])]
     shown = list[str]()
@@ -177,7 +177,7 @@ def lines_of(value: Mapping[str, Any], paths: Sequence[str], rows: int | None = 
     return [*lines, *(["", "The worst moments", *shown] if shown else []), *following]
 
 
-def _found(value: Mapping[str, Any]) -> Iterator[str]:
+def _session_counts(value: Mapping[str, Any]) -> Iterator[str]:
     if not value["sessions"] and not value["compactions"]:
         yield "No session found: nothing to show."
         return
@@ -263,7 +263,7 @@ def _number(number: float, kind: str) -> str:
     return text.replace("-", "−")
 
 
-def _said(programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _user_quotes(programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for said in sorted(programs, key=lambda p: -p["messages"])[:2]:
         if not said["messages"]:
             continue
@@ -297,11 +297,11 @@ def _day(time: str) -> str:
 
 
 def _moment(moment: Mapping[str, Any]) -> Iterator[str]:
-    yield from _told(moment)
-    yield from _kept(moment)
+    yield from _event_lines(moment)
+    yield from _kept_lines(moment)
 
 
-def _told(moment: Mapping[str, Any]) -> Iterator[str]:
+def _event_lines(moment: Mapping[str, Any]) -> Iterator[str]:
     where = f"{moment['id']} --at {moment['number']}"
     if moment["kind"] == "asked":
         prompt, before = moment["prompt"], moment["before"]
@@ -333,7 +333,7 @@ def _short(subject: str) -> str:
     return subject.rsplit("/", 1)[-1] if "/" in subject and " " not in subject else subject
 
 
-def _kept(moment: Mapping[str, Any]) -> Iterator[str]:
+def _kept_lines(moment: Mapping[str, Any]) -> Iterator[str]:
     kept, summary, messages = (
         moment[key] for key in ("kept_by_compact", "kept_by_summary", "messages")
     )
@@ -370,7 +370,7 @@ def _detail(one: Mapping[str, Any]) -> tuple[str, dict[str, list[str]]]:
     return f"{one['session']} · compaction {one['number']} · {_day(one['time'])}{size}{pause}", {
         "Before": [f"The summary quotes {quoted} of yours", *said, *_spoken(one["before"])],
         "Summary": one["summary"].split("\n"),
-        "After": [after, *_spoken(one["after"]), *actions, *_kept(one)],
+        "After": [after, *_spoken(one["after"]), *actions, *_kept_lines(one)],
     }
 
 

@@ -229,7 +229,7 @@ def memory_forget(
       compactctl memory forget --person anna
     """
     with opened(options) as catalog:
-        what, chosen = _named(catalog, session, person, yes=yes)
+        what, chosen = _to_delete(catalog, session, person, yes=yes)
         if not yes and not _is_wanted(catalog, chosen, what):
             print_part(Aside("nothing was deleted"))
             return
@@ -251,7 +251,7 @@ def memory_forget(
         raise typer.Exit(BAD_INPUT)
 
 
-def _named(
+def _to_delete(
     catalog: SessionCatalog, session: str | None, person: str | None, *, yes: bool
 ) -> tuple[str, list[Session]]:
     """Return the sessions to delete, and what they are, in words."""

@@ -34,7 +34,7 @@ MOST_NOTED = 10
 """How many files are listed from which something was left out."""
 CHANGING = ("new", "grown", "snapshot")
 COLUMNS = ("file", "format", "session", "messages", "tokens", "result")
-WORDS: dict[Outcome, tuple[str, str, str]] = {
+LABELS: dict[Outcome, tuple[str, str, str]] = {
     "new": ("new", "imported", "green"),
     "grown": ("has grown", "grown", "green"),
     "snapshot": ("snapshot", "snapshot", "green"),
@@ -194,8 +194,8 @@ def _parts(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
             continue
         name = _below(each.path, paths)
         name = f"{name}#{each.conversation}" if counts[each.path] > 1 else name
-        style = WORDS[each.outcome][2]
-        result = WORDS[each.outcome][0 if report.dry_run else 1]
+        style = LABELS[each.outcome][2]
+        result = LABELS[each.outcome][0 if report.dry_run else 1]
         result += f", {each.added:,} more" if each.outcome == "grown" else ""
         title = wiring.file_formats().get(each.format, "compact") if each.format else ""
         rows.append(
@@ -258,7 +258,7 @@ def _below(path: str, named: Sequence[str]) -> str:
 def _summary(report: MigrationReport) -> str:
     verb = 0 if report.dry_run else 1
     counts = report.outcomes
-    parts = [f"{counts[each]:,} {WORDS[each][verb]}" for each in WORDS if counts.get(each)]
+    parts = [f"{counts[each]:,} {LABELS[each][verb]}" for each in LABELS if counts.get(each)]
     added = sum(each.added for each in report.conversations)
     would = "would be " * report.dry_run
     line = ", ".join(parts) or "nothing found"

@@ -43,7 +43,7 @@ from compact.messages.sessions import Branch, Session, Snapshot
 from compact.session.context_manager import ContextManager
 from compact.session.history import SessionHistory
 
-SEEN = 200
+SHOWN_MESSAGES = 200
 """How many messages of a context are shown by default. Few contexts have more."""
 DEEPEST = 100
 """How many generations of checkpoints the tree shows."""
@@ -248,7 +248,7 @@ def _history(catalog: SessionCatalog, session: Session, options: ShowOptions) ->
 
 def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Report:
     at = len(ctx.history) if options.at is None else options.at
-    most = options.most or SEEN
+    most = options.most or SHOWN_MESSAGES
     context = ctx.time.context_at(at)
     yield {
         "session": ctx.id,

@@ -100,7 +100,7 @@ def _views(
     texts: dict[str, int] = {}
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
-    for at in _looks(ctx, len(messages)):
+    for at in _recorded_positions(ctx, len(messages)):
         context = ctx.time.context_at(at)
         items = list(_items(ctx, context, messages, places, texts))
         live = {checkpoint.id: checkpoint.level for checkpoint in context.checkpoints}
@@ -108,7 +108,7 @@ def _views(
     return views, texts
 
 
-def _looks(ctx: ContextManager, length: int) -> list[int]:
+def _recorded_positions(ctx: ContextManager, length: int) -> list[int]:
     of_steps = {move.at for move in ctx.time.moves()}
     own = (c for c in ctx.store.changes(ctx.id) if not isinstance(c.what, GoalsTracked | PinSet))
     of_changes = {at for change in own for at in (change.at, change.at + 1)}

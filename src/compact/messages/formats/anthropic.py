@@ -41,7 +41,7 @@ class Anthropic(WireFormat):
     has_system_field = True
     results_role = "user"
 
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content."""
         role = self.role_at(raw.get("role"), path)
         return role, self.content_at(raw.get("content"), f"{path}.content")

@@ -42,7 +42,7 @@ from compact.messages.messages import (
 )
 from compact.messages.tokens import OPENAI_FRAMING
 
-_SAID = ("content", "tool_calls", "refusal", "function_call")
+_CONTENT_KEYS = ("content", "tool_calls", "refusal", "function_call")
 """Fields that hold a message's content."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
 """Fields that hold a model's reasoning. DeepSeek, Kimi, Qwen and llama.cpp send the first. vLLM and
@@ -61,7 +61,7 @@ class ChatCompletions(WireFormat):
     thinks_in_fields = True
     image_kind = "image_url"
 
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content. Deprecated roles get their current names."""
         given = raw.get("role")
         role = self.role_at(INPUT_ROLES.get(str(given), given), path)
@@ -105,7 +105,7 @@ class ChatCompletions(WireFormat):
         return [*results, record]
 
     def _content(self, raw: Raw, path: str) -> Content:
-        value, calls, refusal, legacy = map(raw.get, _SAID)
+        value, calls, refusal, legacy = map(raw.get, _CONTENT_KEYS)
         thoughts = list(_thoughts(raw)) if raw.get("role") == "assistant" else []
         if isinstance(value, str) and not (calls or refusal or legacy or thoughts):
             return value

@@ -83,12 +83,12 @@ def format_of(messages: Sequence[object]) -> WireFormat:
             continue
         if _text(message.get("role")) in _ALSO and "tool_name" not in message:
             continue
-        if name := told_by(message):
+        if name := only_format(message):
             return FORMATS[name]
     return FORMATS["chat_completions"]
 
 
-def told_by(message: Mapping[str, Any]) -> str | None:
+def only_format(message: Mapping[str, Any]) -> str | None:
     """Return the only format that can contain this message. Return None if several can."""
     role, content, calls = map(message.get, ("role", "content", "tool_calls"))
     role = None if role is None else _text(role)
@@ -111,7 +111,7 @@ def told_by(message: Mapping[str, Any]) -> str | None:
 
 def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
     """Return the message's format if it cannot be in format `wire`. Otherwise return None."""
-    wanted = told_by(message)
+    wanted = only_format(message)
     if wanted is None or wanted == wire or _ALSO.get(_text(message.get("role"))) == wire:
         return None
     return wanted

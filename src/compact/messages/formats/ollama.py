@@ -44,7 +44,7 @@ from compact.messages.messages import (
 from compact.messages.tokens import OLLAMA_FRAMING
 from compact.patterns import regex
 
-_MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
+_MADE_ID = regex(r"(?:call|result)-\d+(?:-\d+)?")
 """The form of ids that this module makes. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 """The first characters of a base64 image → its media type. Other images count as PNG."""
@@ -71,7 +71,7 @@ class Ollama(WireFormat):
         )
         return message.model_copy(update={"content": parts})
 
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content. A call or result without an id gets an empty id."""
         role, text = self.role_at(raw.get("role"), path), raw.get("content")
         if text is not None and not isinstance(text, str):
@@ -99,7 +99,7 @@ class Ollama(WireFormat):
             role, content = (
                 (str(item.role), item.content)
                 if isinstance(item, Message)
-                else self.said(item, f"messages[{at}]")
+                else self.role_and_content(item, f"messages[{at}]")
             )
             parts = () if isinstance(content, str) else _with_ids(content, at)
             if role != "tool":
@@ -184,7 +184,7 @@ def _data(image: Image) -> str:
 def _written_call(call: ToolCall) -> dict[str, Any]:
     given = arguments_of(call.arguments)
     record: dict[str, Any] = {"function": {"name": call.name, "arguments": given}}
-    return record if _MADE.fullmatch(call.id) else {"id": call.id, **record}
+    return record if _MADE_ID.fullmatch(call.id) else {"id": call.id, **record}
 
 
 def _written_result(result: ToolResult, base: Raw, names: Mapping[str, str]) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _written_result(result: ToolResult, base: Raw, names: Mapping[str, str]) -> 
     name = result.name or names.get(result.call_id)
     if name:
         record.setdefault("tool_name", name)
-    if not base and not _MADE.fullmatch(result.call_id):
+    if not base and not _MADE_ID.fullmatch(result.call_id):
         record["tool_call_id"] = result.call_id
     record["content"] = result.text
     shown = [data for data in map(_data, result.images) if data]

@@ -53,7 +53,7 @@ _ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call
 _TEXT_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 _CONTENTS = frozenset(("input_text", "output_text", "refusal", "input_image", "input_file"))
 """Types of parts in a message's content. An item never has one of these types."""
-_HELD = ("previous_response_id", "conversation", "conversation_id", "auto_previous_response_id")
+_STATE = ("previous_response_id", "conversation", "conversation_id", "auto_previous_response_id")
 
 
 class Responses(WireFormat):
@@ -72,10 +72,10 @@ class Responses(WireFormat):
     def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
         """Read one item. Of the earlier items, only those of the same reply are read."""
         if isinstance(raw, Mapping) and _is_reference(raw):
-            raise _held(f"messages[{position}], a reference to a stored item")
+            raise _server_state(f"messages[{position}], a reference to a stored item")
         return super().parse(raw, position, before)
 
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content."""
         role, kind = self._role(raw, path), raw.get("type", "message")
         if kind == "message":
@@ -86,7 +86,7 @@ class Responses(WireFormat):
             return role, _call(raw, kind, path)
         if kind in _OUTPUTS:
             return role, self._result(raw, kind, path)
-        return role, (_whole(raw),)
+        return role, (_opaque(raw),)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
         """Return the item's id, and the id of the reply that it belongs to."""
@@ -151,11 +151,11 @@ class Responses(WireFormat):
 
     def _result(self, raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
         if kind == "tool_search_output" and raw.get("call_id") is None:
-            return (_whole(raw),)
+            return (_opaque(raw),)
         is_shell = kind == "local_shell_call_output" and raw.get("call_id") is None
         call_id = text_at(raw, "id" if is_shell else "call_id", path, "a tool result")
         if kind not in _TEXT_OUTPUTS:
-            return ToolResult(call_id, ""), _whole(raw)
+            return ToolResult(call_id, ""), _opaque(raw)
         return (self.result(call_id, raw.get("output"), f"{path}.output", raw=raw),)
 
     def _changed(self, message: Message, base: Raw) -> dict[str, Any]:
@@ -211,16 +211,16 @@ def refuse_server_state(request: Mapping[str, Any]) -> None:
         ServerHeldState: the request continues a stored response or conversation, or refers to
             stored items; the error names the field and the alternative.
     """
-    fields = [name for name in _HELD if request.get(name)]
+    fields = [name for name in _STATE if request.get(name)]
     items = request.get("input")
     for i, item in enumerate(items if isinstance(items, Sequence) else ()):
         if isinstance(item, Mapping) and _is_reference(item):
             fields.append(f"input[{i}], a reference to a stored item")
     if fields:
-        raise _held(fields[0])
+        raise _server_state(fields[0])
 
 
-def _held(where: str) -> ServerHeldState:
+def _server_state(where: str) -> ServerHeldState:
     return ServerHeldState(
         f"{where}: the server would add messages it keeps to those that are sent, and nobody "
         "counted them, so the prompt may overflow. Send the items themselves as input, with "
@@ -248,17 +248,17 @@ def _reasoning(raw: Raw) -> Thinking:
 
 def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
     if kind == "tool_search_call" and raw.get("call_id") is None:  # the server runs this search
-        return (_whole(raw),)
+        return (_opaque(raw),)
     call_id = text_at(raw, "call_id", path, "a tool call")
     if kind not in _ARGUMENTS:
-        return ToolCall(call_id, kind.removesuffix("_call"), "", raw={"type": kind}), _whole(raw)
+        return ToolCall(call_id, kind.removesuffix("_call"), "", raw={"type": kind}), _opaque(raw)
     name = text_at(raw, "name", path, "a tool call", least=0)
     given = {_ARGUMENTS[kind]: "", **raw}
     arguments = text_at(given, _ARGUMENTS[kind], path, "a tool call", least=0)
     return (ToolCall(call_id, name, arguments, raw=raw),)
 
 
-def _whole(raw: Raw) -> Opaque:
+def _opaque(raw: Raw) -> Opaque:
     """Return the item as a part that is never shortened: only the provider knows its form."""
     return Opaque(images.visible_json(raw), raw=raw)
 

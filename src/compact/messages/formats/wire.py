@@ -96,7 +96,7 @@ UNREADABLE = "[What was said before was summed up by a provider that alone can r
 _TEXT_OR_NONE = (str, type(None))
 _SPEAKERS = ("user", "system", "developer")
 """Roles whose messages must have content."""
-_OTHERS: Mapping[str, str] = {
+_FOREIGN_KEYS: Mapping[str, str] = {
     **dict.fromkeys(
         ("toolUse", "toolResult", "reasoningContent", "cachePoint"), "Bedrock Converse"
     ),
@@ -154,7 +154,7 @@ class WireFormat(ABC):
         """
         path = f"messages[{position}]"
         raw = record_at(raw, path)
-        role, content = self.said(raw, path)
+        role, content = self.role_and_content(raw, path)
         fields = {"id": f"m{position}", **self.facts(raw, role, position, before)}
         if (time := time_in(raw)) is not None:
             fields["timestamp"] = time
@@ -165,7 +165,7 @@ class WireFormat(ABC):
         )
 
     @abstractmethod
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content of one dictionary. Errors name the dictionary by `path`.
 
         Raises:
@@ -176,7 +176,7 @@ class WireFormat(ABC):
         """Whether another format's message is plain text that this format writes the same way."""
         raw = message.wire or {"role": message.role, "content": message.content}
         try:
-            said = self.said(raw, "message")
+            said = self.role_and_content(raw, "message")
         except InvalidMessage:
             return False
         return set(raw) == {"role", "content"} and said == (message.role, message.content)
@@ -233,7 +233,7 @@ class WireFormat(ABC):
             url = raw.get("image_url")
             detail = (url if isinstance(url, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
-        if raw.get("type") is None or (kind in _OTHERS and kind != "text"):
+        if raw.get("type") is None or (kind in _FOREIGN_KEYS and kind != "text"):
             _refuse_others(raw, path)
         return Opaque(images.visible_json(raw), raw=raw)
 
@@ -274,7 +274,7 @@ class WireFormat(ABC):
             names.update((call.id, call.name) for call in message.tool_calls)
             is_foreign = message.wire_format not in (self.name, None)
             if is_foreign and message.has_compaction:
-                message = _told(message)
+                message = _readable_compactions(message)
             records = self.written(message, names)
             if is_foreign and last and records and self.are_one(last, message):
                 out[-1] = self.joined(out[-1], records[0])
@@ -313,7 +313,7 @@ class WireFormat(ABC):
         return dict(message.wire or ()) if message.wire_format == self.name else {}
 
 
-def _told(message: Message) -> Message:
+def _readable_compactions(message: Message) -> Message:
     """Write a provider's own compactions as text, or `UNREADABLE` if they are encrypted."""
     parts = [
         Text(str(p.raw.get("content") or UNREADABLE)) if p.raw and is_compaction(p.raw) else p
@@ -384,7 +384,7 @@ def record_at(value: object, path: str) -> Raw:
 def _refuse_others(raw: Raw, path: str) -> None:
     """Refuse a message of a format that compact reads only from files."""
     for key in (text_in(raw, "type"), *raw):
-        if other := _OTHERS.get(key or ""):
+        if other := _FOREIGN_KEYS.get(key or ""):
             reason = (
                 f"the list is in the format of {other}, which is not taken as a list: give chat "
                 "completions, Anthropic messages or Responses items (a file of it is read)"

@@ -19,7 +19,7 @@ from compact.patterns import regex
 
 Served = dict[str, Any]
 
-_OURS = frozenset((*TIMES, *META))
+_COMPACTS_FIELDS = frozenset((*TIMES, *META))
 """Fields of a message that only compact reads. They are not sent."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 """Roles that compact accepts → the roles that servers accept."""
@@ -58,7 +58,7 @@ def served_message(raw: Raw) -> Served:
 
 
 def _set(raw: Raw) -> Served:
-    return {k: v for k, v in raw.items() if v is not None and k not in _OURS}
+    return {k: v for k, v in raw.items() if v is not None and k not in _COMPACTS_FIELDS}
 
 
 def _call(raw: Raw) -> Served:

@@ -215,7 +215,7 @@ class AnthropicServer(VendorServer):
         self._base_url = re.sub(r"/(v1/?)?$", "", base_url) if base_url else None
         self._api_key = api_key
 
-    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+    def _new_client(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         key = self._api_key or key_for("anthropic", self._base_url)
         if not key and self._base_url is not None:
             key = NO_KEY
@@ -306,7 +306,7 @@ class AnthropicMessages(ServedModel):
         # The API takes no system messages in the list, so they join the system field.
         listed = prompt_of(context, FORMAT)
         system = _system(all_carried(context.system), [m for m in listed if m["role"] == "system"])
-        messages = [kept for m in listed if m["role"] != "system" and (kept := _kept(m))]
+        messages = [kept for m in listed if m["role"] != "system" and (kept := _stripped(m))]
         if messages and messages[0]["role"] != "user":
             messages.insert(0, {"role": "user", "content": OPENING})
         if not self._is_foreign:
@@ -438,7 +438,7 @@ def _system(
     return [block for content in contents for block in _blocks(content)]
 
 
-def _kept(message: Mapping[str, Any]) -> dict[str, Any] | None:
+def _stripped(message: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return role and content without empty texts, which the API refuses, or None if empty."""
     content = message["content"]
     if not isinstance(content, str):

@@ -128,10 +128,10 @@ class StrictTurns:
 
 _AUDIO = frozenset(("audio", "audio_url", "input_audio"))
 _TEXTS = ("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking")
-_KNOWN = frozenset((*_TEXTS, "tool_use", "tool_result"))
+_SUPPORTED_KINDS = frozenset((*_TEXTS, "tool_use", "tool_result"))
 _HOLDERS = ("content", "output")
 """The fields that hold parts. A tool result is a part that itself holds parts."""
-_MARKS = ("cache_control",)
+_NOT_CONTENT = ("cache_control",)
 """Fields of a part that are not content."""
 
 
@@ -197,7 +197,7 @@ def _kind(part: Body) -> str:
     named = part.get("type")
     if named in _AUDIO:
         return "audio"
-    return "" if named in _KNOWN else "part"
+    return "" if named in _SUPPORTED_KINDS else "part"
 
 
 def _is(part: Body, refused: str) -> bool:
@@ -213,7 +213,7 @@ def _is(part: Body, refused: str) -> bool:
 
 
 def _digest(part: Body) -> str:
-    shown = {key: value for key, value in part.items() if key not in _MARKS}
+    shown = {key: value for key, value in part.items() if key not in _NOT_CONTENT}
     return sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -251,7 +251,7 @@ def _shown(part: object, is_left_out: Callable[[Body], bool], text_type: str) ->
     if not is_left_out(part):
         return _without(part, is_left_out, text_type)
     word = {"image": NO_IMAGE, "audio": "[audio]"}.get(_kind(part)) or visible_json(part)
-    mark = {key: part[key] for key in _MARKS if key in part}
+    mark = {key: part[key] for key in _NOT_CONTENT if key in part}
     return {"type": text_type, "text": word, **mark}
 
 

@@ -112,10 +112,10 @@ class ServedEmbedder(ABC):
 
     @cached_property
     def _client(self) -> Any:  # noqa: ANN401 - of a package that may be missing
-        return self._made()
+        return self._new_client()
 
     @abstractmethod
-    def _made(self) -> Any:  # noqa: ANN401 - as above
+    def _new_client(self) -> Any:  # noqa: ANN401 - as above
         """Make a client of the vendor's package."""
 
     @abstractmethod
@@ -134,7 +134,7 @@ class ServedEmbedder(ABC):
 class OpenAIEmbedder(ServedEmbedder):
     """An embedder behind OpenAI's `/embeddings`, or behind a server with the same API."""
 
-    def _made(self) -> Any:  # noqa: ANN401 - as above
+    def _new_client(self) -> Any:  # noqa: ANN401 - as above
         vendor = package("openai", model=self.name)
         url = self._key.base_url or os.environ.get("OPENAI_BASE_URL")
         settings = client_settings(self._key, url, self._api_key, self._timeout)
@@ -152,7 +152,7 @@ class OpenAIEmbedder(ServedEmbedder):
 class OllamaEmbedder(ServedEmbedder):
     """An embedder behind Ollama's `/api/embed`. A text that is too long is refused, not cut."""
 
-    def _made(self) -> Any:  # noqa: ANN401 - as above
+    def _new_client(self) -> Any:  # noqa: ANN401 - as above
         vendor = package("ollama", model=self.name)
         return ollama_client(vendor.Client, self._key.base_url, self._api_key, self._timeout)
 

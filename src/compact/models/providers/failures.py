@@ -175,7 +175,7 @@ def reading(model: str) -> Iterator[None]:
     try:
         yield
     except (InvalidInput, AttributeError, LookupError, TypeError, ValueError) as error:
-        text = f"{model} answered something that cannot be read: {_words_of(error)}"
+        text = f"{model} answered something that cannot be read: {_one_line(error)}"
         raise ModelFailed(text, model=model) from error
 
 
@@ -207,12 +207,12 @@ def _overflow(error: Exception, model: str) -> ContextOverflow | None:
         return None
     tokens, limit, _ = refusal or (None, None, False)
     return ContextOverflow(
-        f"{model} refused the prompt as too large: {_words_of(error)}", tokens=tokens, limit=limit
+        f"{model} refused the prompt as too large: {_one_line(error)}", tokens=tokens, limit=limit
     )
 
 
 def _by_status(error: Exception, status: int, model: str) -> ModelFailed:
-    words = _words_of(error)
+    words = _one_line(error)
     whole = f"{words} {getattr(error, 'body', '')}"
     if status in (402, 403, 429) and _QUOTA.search(whole):
         text = f"{model} refused: the account has no quota or credit left ({words})"
@@ -246,7 +246,7 @@ def _refusal(status: int, words: str, whole: str, model: str) -> str:
 
 
 def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
-    words = _words_of(error)
+    words = _one_line(error)
     if "LocalProtocolError" in kinds:
         text = "the request cannot be sent; is there a line break in the key or the address?"
         return ModelRefused(f"{model}: {text}", model=model)
@@ -271,23 +271,23 @@ def _refused_part(words: str) -> str:
 
 def key_hint(model: str) -> str:
     """Return a sentence that tells people how to give a model its API key."""
-    named = _named(model)
+    named = _parsed_key(model)
     provider = PROVIDERS[named.provider] if named else None
     if named is None or provider is None or not provider.key:
-        return f"give the right key: {_GIVEN}"
+        return f"give the right key: {_BY_ARGUMENT}"
     address = named.base_url
     if not is_sealed(address):
-        return f"{provider.key} is not sent over plain http; ask by https, or {_GIVEN}"
+        return f"{provider.key} is not sent over plain http; ask by https, or {_BY_ARGUMENT}"
     if not belongs(named.provider, address):
         beside = f"set {provider.address} to {address}, too"
-        return f"{provider.key} is sent to its own address alone; {beside}, or {_GIVEN}"
-    return f"set {provider.key}, or {_GIVEN}"
+        return f"{provider.key} is sent to its own address alone; {beside}, or {_BY_ARGUMENT}"
+    return f"set {provider.key}, or {_BY_ARGUMENT}"
 
 
-_GIVEN = "in Python make the model with chat_model(…, api_key=…)"
+_BY_ARGUMENT = "in Python make the model with chat_model(…, api_key=…)"
 
 
-def _named(model: str) -> ModelKey | None:
+def _parsed_key(model: str) -> ModelKey | None:
     with suppress(UnknownModel):
         return parse_key(model)
     return None
@@ -295,7 +295,7 @@ def _named(model: str) -> ModelKey | None:
 
 def _where(model: str) -> str:
     """Return the address at which a model is asked, and the variable that sets the address."""
-    named = _named(model)
+    named = _parsed_key(model)
     if named is None or named.base_url or not PROVIDERS[named.provider].address:
         return (named and named.base_url) or without_credentials(model)
     variable = PROVIDERS[named.provider].address
@@ -349,7 +349,7 @@ def _message_in(body: object) -> str:
     return body if isinstance(body, str) else ""
 
 
-def _words_of(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """Return the error's text in one line, without secrets and web pages. It is never empty."""
     text = _message_in(getattr(error, "body", None)) or str(error)
     if "<html" in text.lower() or "<!doctype" in text.lower():

@@ -118,7 +118,7 @@ class FallbackModel:
         """
         clock = asyncio.get_running_loop().time
 
-        async def begun(model: ChatModel, given: ActiveContext, ask: Ask) -> _Begun:
+        async def begun(model: ChatModel, given: ActiveContext, ask: Ask) -> _StartedAnswer:
             start = clock()
             sign = partial(self._signed, model=model)
             pieces = _signed_at_end(model.stream(given, ask), sign)
@@ -126,7 +126,7 @@ class FallbackModel:
             if first.reply is not None and not first.text.strip() and first.reply.is_empty:
                 await pieces.aclose()
                 _check_says(first.reply, model)
-            return _Begun(model, first, pieces, clock() - start)
+            return _StartedAnswer(model, first, pieces, clock() - start)
 
         model, piece, pieces, taken = await self._first(begun, sendable(context), ask)
         async with aclosing(pieces):
@@ -193,7 +193,7 @@ class FallbackModel:
                 ask = ask.model_copy(update={"waited": 0.0, "options": {}})
             turn = _Turn(model, clock() + (end - clock()) / left, ask.waited)
             try:
-                wanted = await self._wanted(turn, prompt, ask, attempts)
+                wanted = await self._request_for(turn, prompt, ask, attempts)
                 if wanted is None:
                     attempts.note(model.name, None)
                     continue
@@ -211,7 +211,7 @@ class FallbackModel:
                 attempts.note(model.name, error)
         raise attempts.error
 
-    async def _wanted(
+    async def _request_for(
         self, turn: _Turn, prompt: ActiveContext, ask: Ask, attempts: Attempts
     ) -> Ask | None:
         """Build the request for a model. A stand-in gets its own window as the limit, if it is
@@ -426,7 +426,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}"
 
 
-class _Begun(NamedTuple):
+class _StartedAnswer(NamedTuple):
     model: ChatModel
     first: Delta
     pieces: AsyncGenerator[Delta, None]

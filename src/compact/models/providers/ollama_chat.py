@@ -38,7 +38,7 @@ from compact.models.providers.vendor_server import TIMEOUT, ServedModel, VendorS
 FORMAT = "ollama"
 NUM_CTX = 4096
 """The window in tokens if nothing else is known: the smallest default of a server."""
-_BESIDE = ("format", "keep_alive", "think")
+_REQUEST_FIELDS = ("format", "keep_alive", "think")
 """Options that are fields of the request, not options of the model."""
 _NO_TOOLS = "does not support tools"
 _FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
@@ -65,7 +65,7 @@ class OllamaServer(VendorServer):
         self.refused_tools = False
         """Whether the server refused a prompt because the model cannot call tools."""
 
-    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+    def _new_client(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         return ollama_client(vendor.AsyncClient, self._base_url, self._api_key, self.timeout)
 
     async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
@@ -148,7 +148,7 @@ class OllamaChat(ServedModel):
                     await self.limits()
         if context.tools and self._server.refused_tools:
             raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
-        beside = {name: ask.options[name] for name in _BESIDE if name in ask.options}
+        beside = {name: ask.options[name] for name in _REQUEST_FIELDS if name in ask.options}
         return {**beside, **prompt, "options": self._options(context, ask)}
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class OllamaChat(ServedModel):
                 tokens=tokens,
                 limit=held,
             )
-        options = {name: ask.options[name] for name in ask.options if name not in _BESIDE}
+        options = {name: ask.options[name] for name in ask.options if name not in _REQUEST_FIELDS}
         return options | wished(
             num_ctx=window,
             num_predict=ask.max_tokens,

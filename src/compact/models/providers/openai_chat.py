@@ -89,7 +89,7 @@ class OpenAIServer(VendorServer):
         """Whether the server makes answers follow a schema, as far as that is known."""
         return self.kind in ENFORCES and self.dialect.knows("schema")
 
-    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+    def _new_client(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         settings = client_settings(self._key, self._base_url, self._api_key, self.timeout)
         http = http_client(vendor.DefaultAsyncHttpxClient)
         return vendor.AsyncOpenAI(**settings, max_retries=0, http_client=http)

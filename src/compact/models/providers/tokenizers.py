@@ -233,13 +233,13 @@ def _read(path: Path) -> object:
     return read
 
 
-_KNOWN: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {
+_TOKENIZERS: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {
     "o200k": lambda: TiktokenEstimator("o200k"),
     "cl100k": lambda: TiktokenEstimator("cl100k"),
     "claude": ClaudeEstimator,
     "chars": NoopEstimator,
 }
-NAMES = tuple(_KNOWN)
+NAMES = tuple(_TOKENIZERS)
 
 
 @cache
@@ -255,7 +255,7 @@ def tokenizer(
     if name.endswith(".json"):
         return HuggingFaceEstimator(name)
     try:
-        return _KNOWN[name]()
+        return _TOKENIZERS[name]()
     except KeyError:
         raise UnknownModel(
             f"no tokenizer named {without_credentials(name)!r}; there are {', '.join(NAMES)}"

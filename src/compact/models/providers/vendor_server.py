@@ -42,14 +42,14 @@ class VendorServer(ABC):
         self.dialect = dialect
         self._vendor = vendor
         self.timeout = timeout
-        self._unseen = UnsupportedParts()
+        self._unsupported = UnsupportedParts()
         self._turns = StrictTurns(PROVIDERS[vendor].format)
         self._clients: LoopClients[Any] = LoopClients(
-            lambda: self._made(package(vendor, model=model)), lambda client: client.close()
+            lambda: self._new_client(package(vendor, model=model)), lambda client: client.close()
         )
 
     @abstractmethod
-    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+    def _new_client(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         """Make a client of the vendor's package.
 
         Raises:
@@ -136,14 +136,14 @@ class VendorServer(ABC):
                     return None
 
     def _body(self, prompt: Body, wishes: Body) -> dict[str, Any]:
-        shown = self._unseen.written(self._turns.written(prompt))
+        shown = self._unsupported.written(self._turns.written(prompt))
         return {**shown, **self.dialect.written(wishes)}
 
     def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
         return (
             self.dialect.learned(wishes, refusal)
             or self._turns.learned(prompt, refusal)
-            or self._unseen.learned(prompt, refusal)
+            or self._unsupported.learned(prompt, refusal)
         )
 
     def _readable(self, answer: object) -> dict[str, Any]:
