@@ -482,7 +482,7 @@ def _origin(variable: str, place: str) -> str:
 def _tiers_of(
     environ: Mapping[str, str], before: tuple[Any, str] | None, place: str
 ) -> dict[str, tuple[Any, str]]:
-    """Return the environment's tier settings merged over the file's. Empty if it has none."""
+    """Return the environment's tier settings merged over the file's. It is empty if it has none."""
     given = {name: environ[name] for name in TIER_VARIABLES if environ.get(name)}
     value, origin = before or ({}, "")
     if not given or not isinstance(value, dict):

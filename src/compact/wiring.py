@@ -196,7 +196,7 @@ class Writers(NamedTuple):
 
     @property
     def first(self) -> str | None:
-        """The key of the model that is asked first. None if no model is asked."""
+        """The key of the model that is asked first. It is None if no model is asked."""
         first = self.row[0] if isinstance(self.row, list | tuple) else self.row
         is_one = is_model(first) and first not in (EXTRACTIVE, OWN)
         return key_of(cast("Model", first)) if is_one else None
@@ -215,7 +215,7 @@ def writers(chosen: Chosen, own: Model | None, book: ModelBook) -> Writers:
 
 
 def _not_asked(model: Model, book: ModelBook) -> str:
-    """Return why a session's own model is not asked for summaries. Empty if it is asked."""
+    """Return why a session's own model is not asked for summaries. It is empty if it is asked."""
     from compact.models.providers.clients import unaskable
 
     try:

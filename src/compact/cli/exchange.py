@@ -27,8 +27,7 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
 
 def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = None) -> SessionFile:
     """Return the content of an export: a whole session, or one of its branches. Goals and pins
-    belong to the open branch, so exports of other branches have none. The size of the window does
-    not matter here.
+    belong to the open branch: exports of others have none. The window does not matter.
     """
     with context_of(catalog, session, window=DEFAULT_WINDOW) as ctx:
         chosen = session.branch if branch is None else branch

@@ -63,8 +63,7 @@ Cell = str | int | Styled | None
 
 class Table(NamedTuple):
     """A plain table. Long cells wrap. Columns in `right` hold numbers. Columns in `whole` never
-    wrap. With `is_list`, no column wraps outside a terminal, because scripts want an id on one
-    line.
+    wrap. With `is_list`, no column wraps outside a terminal: scripts want an id on one line.
     """
 
     columns: Sequence[str]

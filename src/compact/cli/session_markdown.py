@@ -112,9 +112,8 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _as_markdown(text: str) -> str:
-    """Return the text as Markdown. It is put in a fence if a renderer could load something from it.
-    A fence that the text leaves open is closed, because otherwise the next message would be inside
-    it.
+    """Return the text as Markdown, or in a fence if a renderer could load something from it. A
+    fence that the text leaves open is closed, so that the next message is outside of it.
     """
     text = _clean(text)
     if _LIVE.search(text):

@@ -66,9 +66,9 @@ class MigrationReport(BaseModel, frozen=True, defer_build=True):
     scope: str
     dry_run: bool
     folder: str | None = None
-    """The folder of the manifest. None if nothing was changed."""
+    """The folder of the manifest. It is None if nothing was changed."""
     backup: str | None = None
-    """The folder with the store before the migration. None if the store was new."""
+    """The folder with the store before the migration. It is None if the store was new."""
     conversations: tuple[MigratedConversation, ...] = ()
 
     @property

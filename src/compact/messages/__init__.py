@@ -1,6 +1,4 @@
-"""The basic data types: messages, wire formats, token counts, budgets, policies, and the ports that
-adapters implement.
+"""The basic data types: messages, formats, tokens, budgets, policies, and the ports of adapters.
 
-Nothing here does I/O, reads the clock or uses randomness (`clock_and_ids` gives default times and
-ids). Start reading at `messages`.
+Nothing here does I/O or uses randomness. Only `clock_and_ids` reads the clock. Start at `messages`.
 """

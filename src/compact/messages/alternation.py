@@ -56,9 +56,8 @@ def side_of(message: Message) -> Side:
 
 
 def seams_of(placed: Placed) -> tuple[int, ...]:
-    """Return the indexes of messages that are sent joined with the message before them. Two
-    neighbours of one role are joined if messages between them are hidden, or if compact made one of
-    them.
+    """Return the indexes of messages that are sent joined with the message before them: one role,
+    and messages between them are hidden, or compact made one of the two.
     """
     positions, shown = _positions(placed), {position for position, _ in placed}
     return tuple(
@@ -246,9 +245,8 @@ def _follows(one: int | None, other: int | None, shown: Collection[int | None]) 
 
 
 def _lacks(last: Message, out: Placed, message: Message) -> bool:
-    """Whether a turn of the other role must be inserted before `message`, because it cannot be
-    joined with `last`. `last` is the newest message that is not a system message. `out` holds the
-    messages before `message`.
+    """Whether a turn of the other role must be put before `message`, because it cannot be joined.
+    `last` is the newest message that is not a system message, `out` everything before.
     """
     if lacks_answer(last, message):
         return True

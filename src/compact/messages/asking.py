@@ -33,8 +33,7 @@ class Ask(BaseModel, frozen=True, defer_build=True):
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema that the answer must match. It is sent to models with `Abilities.schemas`."""
     window: int | None = Field(default=None, ge=1)
-    """The size in tokens of the window that the prompt was made for. Ollama gets it as
-    `num_ctx`."""
+    """The window that the prompt was made for, in tokens. Ollama gets it as `num_ctx`."""
     refused_by: Mapping[str, int] | None = None
     """Models that refused this prompt as too large: model key → tokens of the prompt for that
     model. It is set only if the prompt cannot be made smaller. Then only other models are asked,
@@ -131,7 +130,7 @@ class Abilities(BaseModel, frozen=True, defer_build=True):
 
 
 class Limits(BaseModel, frozen=True, defer_build=True):
-    """The limits that the server reports for a model, in tokens. None if it reports none."""
+    """The limits that the server reports for a model, in tokens. It is None if it reports none."""
 
     window: int | None = Field(default=None, ge=1)
     """The window that the server is set up for and will not exceed. None if requests set it."""

@@ -79,8 +79,7 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
     output_reserve: int = Field(default=0, ge=0)
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)
     target_ratio: float | None = Field(default=None, gt=0, le=1)
-    """The target as a share of the usable tokens. None: by size (`TARGETS`, at most
-    `MOST_TARGET`)."""
+    """The target as a share of the usable tokens. None: by size, from `TARGETS`."""
     trigger_tokens: int | None = Field(default=None, gt=0)
     """Upper bound of the trigger, in tokens. It applies whatever `trigger_ratio` gives."""
     ratio: float = Field(default=1.0, gt=0)
@@ -104,9 +103,8 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
 
     @property
     def trigger_share(self) -> int:
-        """The trigger by `trigger_ratio` alone, in tokens. It is a share of the window itself
-        (C-7). Room for one answer always remains: the buffer, or half of the usable tokens if that
-        is less.
+        """The trigger by `trigger_ratio` alone, in tokens: a share of the window itself (C-7). Room
+        for one answer remains: the buffer, or half of the usable tokens if that is less.
         """
         room = min(int(self.buffer / self.ratio), self.usable // 2)
         return min(_share(self.size / self.ratio, self.trigger_ratio), self.usable - room)

@@ -111,6 +111,5 @@ class Change(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """The number of the entry. The store assigns it; later entries have larger numbers."""
     branch_id: str
     at: int = Field(ge=0)
-    """The position of the message that the entry is about. Otherwise the number of messages from
-    which the entry applies."""
+    """The position of the entry's message, or the number of messages from which it applies."""
     what: Annotated[What, Field(discriminator="kind")]

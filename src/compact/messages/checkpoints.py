@@ -58,7 +58,7 @@ class Summary(BaseModel, frozen=True, defer_build=True):
     seconds: float | None = None
     """How many seconds the model took to write the summary."""
     asked_again: str = Field(default="", exclude=True, repr=False)
-    """Why a second attempt was no better. Empty if there was none."""
+    """Why a second attempt was no better. It is empty if there was none."""
     prompt: str = Field(default="", exclude=True, repr=False)
     """The instructions that the model got. They are kept to recognize them in the answer."""
 
@@ -71,8 +71,7 @@ class SummaryRequest(BaseModel, frozen=True, defer_build=True):
     kept: Sequence[Message] = ()
     """Messages that the prompt shows next to the summary. The summary need not repeat them."""
     answers: Mapping[str, str] = Field(default_factory=dict)
-    """The id of a message to summarize → the user's reply to it, if a kept message holds the
-    reply."""
+    """The id of a message to summarize → the user's reply to it, if that is in a kept message."""
     max_tokens: int = Field(ge=1)
     """Most tokens that the summary may have."""
     stand_in_tokens: int | None = Field(default=None, ge=1)
@@ -107,7 +106,7 @@ class Verdict(BaseModel, frozen=True, defer_build=True):
     detail: str = ""
     """What was measured, and what was done if the summary broke the rule."""
     share: float | None = None
-    """The share (0 to 1) that the rule measured. None if it measures none."""
+    """The share (0 to 1) that the rule measured. It is None if it measures none."""
 
 
 IN_RECORD = Verdict.model_construct(

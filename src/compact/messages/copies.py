@@ -40,9 +40,8 @@ def copied(value: T) -> T:
 
 
 class Originals:
-    """Holds dictionaries that never change and are copied (`copied`) again and again. Each
-    dictionary is searched once for nested values. The nested values are then copied in one pass for
-    each kind.
+    """Holds dictionaries that never change and are copied (`copied`) again and again. Each is
+    searched once. Nested values are then copied in one pass for each kind.
     """
 
     def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:
@@ -51,8 +50,7 @@ class Originals:
         self._others: list[Callable[[], Any]] = []
         """Functions that copy the nested values that are not dictionaries."""
         self._inside: dict[tuple[int, int], list[_Inside]] = defaultdict(list)
-        """(kind of holder, kind of value) → places: the holder's index, the key, the value's
-        index."""
+        """(kind of holder, kind of value) → places: holder's index, key, value's index."""
         self.insert(0, values)
 
     def __len__(self) -> int:

@@ -113,7 +113,7 @@ class StoryAsked(Event):
     elapsed: float
     """Seconds since the story began."""
     limit: float | None
-    """Upper bound of seconds for the whole story. None if there is no bound."""
+    """Upper bound of seconds for the whole story. It is None if there is no bound."""
 
 
 class SummaryCreated(Event):
@@ -130,7 +130,7 @@ class SummaryCreated(Event):
     made_by: str
     """The writer: `extractive` or `receipt` (both are code), `person`, or a model's name."""
     seconds: float | None = None
-    """Seconds that a model took to write it. None if code or a person wrote it."""
+    """Seconds that a model took to write it. It is None if code or a person wrote it."""
     level: str = "detailed"
     """`detailed`, `moderate`, `compact` or `merged`."""
     summary: str = Field(default="", json_schema_extra=CONTENT)
@@ -145,7 +145,7 @@ class SummaryReplaced(Event):
     reason: str = Field(json_schema_extra=CONTENT)
     """Why the summary was replaced, in words."""
     rules: tuple[str, ...] = ()
-    """The gate's rules that refused the summary. Empty if no summary arrived."""
+    """The gate's rules that refused the summary. It is empty if no summary arrived."""
 
 
 class PrunedMessages(Event):
@@ -158,7 +158,7 @@ class PrunedMessages(Event):
     clipped: int
     """Number of messages that are cut in the middle."""
     tokens_before: int | None
-    """Tokens of the prompt before. None if counting stopped at the limit."""
+    """Tokens of the prompt before. It is None if counting stopped at the limit."""
     tokens_after: int
     """Tokens of the prompt afterwards."""
     kept: int = 0
@@ -182,7 +182,7 @@ class ErrorRaised(Event):
     message: str = Field(json_schema_extra=CONTENT)
     """The error's text."""
     serves: str = ""
-    """What is served instead, in words. Empty if nothing fits."""
+    """What is served instead, in words. It is empty if nothing fits."""
 
     @classmethod
     def of(cls, error: Exception, stage: str, serves: str = "") -> ErrorRaised:
@@ -234,7 +234,7 @@ class EmergencyRung(Event):
     tokens_before: int
     """Tokens of the prompt before."""
     tokens_after: int | None
-    """Tokens of the prompt afterwards. None if the rung could not make a prompt."""
+    """Tokens of the prompt afterwards. It is None if the rung could not make a prompt."""
     needed: int
     """The limit of the prompt, in tokens."""
 
@@ -252,9 +252,9 @@ class SummarizerChosen(Event):
     """A session's first summary is due. This event says whether a model or code writes it."""
 
     model: str
-    """The key of the model that writes. Empty if code writes."""
+    """The key of the model that writes. It is empty if code writes."""
     reason: str
-    """Why code writes, in words. Empty if a model writes."""
+    """Why code writes, in words. It is empty if a model writes."""
 
 
 class WindowCapped(Event):
@@ -389,7 +389,7 @@ class MemoryAged(Event):
     failed: int
     """Number of sessions that could not be archived. The next run tries again."""
     problem: str = ""
-    """Why the run, or the archiving of sessions, failed. Empty if nothing failed."""
+    """Why the run, or the archiving of sessions, failed. It is empty if nothing failed."""
 
 
 class TrustFaded(Event):

@@ -63,8 +63,7 @@ WORDS: Mapping[str, Mapping[object, Mapping[str, object]]] = {
     },
     "telemetry_exporter": _EXPORTERS,
 }
-"""The kit's name → the value in words → the settings that it means. These are defaults, but those
-of `false` always apply."""
+"""The kit's name → the value → the settings it means by default. Those of `false` always apply."""
 _BUCKET, _PREFIX = "storage_bucket", "storage_prefix"
 TYPED = (*NAMES, *WORDS, _BUCKET, _PREFIX)
 """All names of settings in the kit, those of `adapters` left out."""

@@ -198,7 +198,7 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         default_factory=clock_and_ids.now
     )
     token_count: int | None = Field(default=None, ge=0)
-    """Tokens of the message as it is sent, framing included. None if it was not counted."""
+    """Tokens of the message as it is sent, framing included. It is None if it was not counted."""
     importance_score: float | None = Field(default=None, ge=0, le=1)
     metadata: MessageMetadata = NO_METADATA
     name: str | None = None

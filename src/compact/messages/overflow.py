@@ -163,7 +163,7 @@ DECAY = 0.1
 """How far a lower report moves the ratio towards it: a tenth of the way. One report is weak."""
 LOWEST, HIGHEST = 0.6, 4.0
 """Bounds of the ratio. They keep a wrong report from making every window useless."""
-ASSUMED_RATIO = 1.25
+ASSUMED = 1.25
 """Assumed ratio of real to expected tokens, if an overflow error gives no number."""
 LEAST_LIMIT = 512
 """Smaller reported limits are ignored, because no window is so small. Some servers report the part
@@ -208,10 +208,10 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
         return self.model_copy(update={"limits": limits})
 
     def _tokens_by(self, counted: int, refusal: OverflowRefusal) -> int:
-        """Return the prompt's tokens by the refusal, or 0 if it does not tell them."""
+        """Return the tokens that the refusal gives for the prompt, or 0 if it gives none."""
         expected = int(counted * self.ratio)
         if refusal.tokens is not None:
             return max(refusal.tokens, expected) if refusal.at_least else refusal.tokens
         if refusal.limit is not None and expected > refusal.limit:
             return 0  # the limit alone explains the refusal
-        return int(expected * ASSUMED_RATIO)
+        return int(expected * ASSUMED)

@@ -28,8 +28,7 @@ MOST_AROUND = 8
 """How many headings are tried as texts that quote other headings. The limit bounds the time,
 because each try reads the whole text."""
 _DIGITS = 15
-"""How many decimal digits a digest has (50 bits). Tokenizers read three digits as one token, so all
-headings cost the same."""
+"""How many decimal digits a digest has (50 bits). Three are one token: headings cost the same."""
 
 
 class OwnText:

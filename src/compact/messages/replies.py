@@ -49,7 +49,7 @@ class Reply(BaseModel, frozen=True, defer_build=True):
     message: InstanceOf[Message] | Mapping[str, Any]
     """A message, or the provider's dictionary."""
     usage: Usage | None = None
-    """The reported usage. None if the provider reports none."""
+    """The reported usage. It is None if the provider reports none."""
     finish: Finish = "stop"
     model: str = ""
     """The name of the model that answered, if it was reported or differs from the requested one."""

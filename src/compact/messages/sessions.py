@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
     message: Message
     tokens: int | None = None
-    """Tokens of the message as it is sent. None if it was not counted."""
+    """Tokens of the message as it is sent. It is None if it was not counted."""
     marks: int = 0
 
 
@@ -108,7 +108,7 @@ class Shown:
 
     message: Message
     position: int | None = None
-    """Position of the original of a shortened message. None if compact made the message."""
+    """Position of the original of a shortened message. It is None if compact made the message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class TokenCounter:
         self.framing = framing
         self._count = estimator.count
         self.lines = estimator.lines if isinstance(estimator, CutsLines) else None
-        """Splits a text into pieces whose tokens add up. None if the estimator cannot."""
+        """Splits a text into pieces whose tokens add up. It is None if the estimator cannot."""
         self._known: dict[tuple[int, int], int] = {}
 
     @property

@@ -25,7 +25,7 @@ class Setting:
     book: ModelBook
     model: str | None = None
     summarizer: str | None = None
-    """The key of the model that writes the summaries. None if code writes them."""
+    """The key of the model that writes the summaries. It is None if code writes them."""
     tiers: Mapping[int, TierSettings] = field(default_factory=dict)
     """The user's settings for individual tiers, by tier number."""
 
@@ -79,9 +79,7 @@ class Setting:
 
     @property
     def answer(self) -> int:
-        """Tokens wanted for the model's answer, or 0 without a model. A full prompt leaves
-        fewer.
-        """
+        """Tokens wanted for the model's answer, or 0 without a model. A prompt may leave fewer."""
         if self.model is None:
             return 0
         return (self.book.profile_of(self.model) or self.book.template).answer

@@ -1,5 +1,4 @@
 """Finds and removes secrets in texts: keys, tokens, passwords and, by setting, personal data.
 
-Start reading at `redaction`. This package takes texts and returns them without secrets. It knows
-nothing of messages.
+Start reading at `redaction`. This package knows texts, but no messages.
 """

@@ -400,8 +400,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
 )
-"""The table of all forms. If two begin alike, the first gives the kind: special forms come
-first."""
+"""All forms. If two begin alike, the first gives the kind, so special forms come first."""
 _DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}"
 """A token of Discord. It has no prefix, only fixed lengths and a fixed set of first letters."""
 _DISCORD_ALONE = re.compile(rf"{_START}{_DISCORD}(?![\w-])")

@@ -1,7 +1,5 @@
-"""Finds disguised secrets.
-
-A secret may be disguised by spaces or marks between its letters, by another case, backwards, or as
-base64 or hexadecimal digits. A model can disguise a secret in this way, and a reader can undo it.
+"""Finds secrets that are disguised: with spaces or marks between their letters, in another case,
+backwards, or as base64 or hexadecimal digits. A model can write them so, and a reader can undo it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`Redactor` finds an application's own secrets, in addition to those that are always redacted.
 
-It finds e-mail addresses, phone numbers and the like, and the application's own patterns, which may
-have validators. If a validator raises an error, the match is redacted and the error is reported
-once.
+It finds e-mail addresses, phone numbers and the like, and own patterns, which may have
+validators. If a validator raises an error, the match is redacted. The error is reported once.
 """
 
 from __future__ import annotations

@@ -368,9 +368,7 @@ def is_spoken_password(value: str) -> bool:
 
 
 def is_passwordlike(value: str) -> bool:
-    """Whether letters, a digit and a symbol are mixed as in an invented password, unlike in
-    code.
-    """
+    """Whether letters, a digit and a symbol are mixed as in an invented password."""
     if not 8 <= len(value) <= 64 or not _DIGIT.search(value) or not _MARKED.search(value):
         return False
     return _names_nothing(value) and sum(map(str.isalpha, value)) > 3

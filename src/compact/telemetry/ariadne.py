@@ -1,12 +1,8 @@
 """Sends spans as JSON over HTTP to Ariadne, a local trace viewer.
 
-Ariadne's rules: `POST /ingest` takes `{"batch": }` of at most 256 KiB. Times end in `Z`. No field
-is null. The values in a trace's metadata are strings. Each span is sent once. If one item is bad,
-Ariadne refuses the whole batch. `GET /healthz` tells whether the server is up.
-
 Ariadne's rules: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB. Times end in `Z`. No
 field is null. The values in a trace's metadata are strings. Each span is sent once. If one item is
-bad, Ariadne refuses the whole batch. `GET /healthz` says whether the server is up.
+bad, Ariadne refuses the whole batch. `GET /healthz` tells whether the server is up.
 """
 
 from __future__ import annotations
@@ -70,9 +66,7 @@ class AriadneExporter:
         return lost
 
     def _chunks(self, spans: Sequence[EndedSpan]) -> Iterator[_Chunk]:
-        """Yield request bodies within the size limit. A trace's item comes before its first
-        span.
-        """
+        """Yield request bodies within the size limit. A trace's item precedes its first span."""
         chunk = _Chunk()
         for span in spans:
             item = _span_item(span)
@@ -144,7 +138,6 @@ class _Chunk:
         """Add a span's item, and an item for its trace if that is new. Return False if there is no
         room.
 
-        The first item is always added.
         """
         new = not is_named and span.trace.id not in self.traces
         items = [_json(_trace_item(span)), item] if new else [item]

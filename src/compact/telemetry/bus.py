@@ -148,9 +148,7 @@ class ExporterQueue:
         return batch
 
     def _export(self, events: Sequence[Event], news: Sequence[Event] = ()) -> None:
-        """Export events and the queue's own events (`news`), and an `EventsDropped` after
-        losses.
-        """
+        """Export events and the queue's own (`news`), and an `EventsDropped` after losses."""
         dropped, batch = self.dropped, [*events, *news]
         if dropped > self._reported:
             batch.append(EventsDropped(exporter=self.name, count=dropped))

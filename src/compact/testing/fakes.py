@@ -45,9 +45,8 @@ Answer = str | Message | Mapping[str, Any] | Reply | Exception
 class ScriptedModel:
     """Returns the answers of a script one by one, then repeats the last.
 
-    An exception in the script is raised. It takes only an active context. With `limit` it has a
-    hidden window: it refuses a prompt that is larger by `count`, its own tokenizer, as a server
-    does.
+    It raises an exception in the script. It takes only an active context. With `limit` it refuses a
+    prompt that is larger by `count`, its own tokenizer, as a server with a hidden window does.
     """
 
     def __init__(

@@ -80,9 +80,8 @@ class Paired(Collected):
         return self._calls_by_id.get(call_id) if isinstance(call_id, str) else None
 
     def waiting_call(self, tool: object = None) -> ToolCall | None:
-        """Return the call of a result without a call id, or None. It is the oldest waiting call to
-        `tool` (or to any tool), or else the call of the previous result. Names are compared up to
-        the first dot.
+        """Return the call of a result without a call id, or None: the oldest waiting call to `tool`
+        (or to any), else the previous result's. Names are compared up to the first dot.
         """
         head = tool.partition(".")[0] if isinstance(tool, str) else None
         for call in self._waiting.values():

@@ -36,9 +36,7 @@ from compact.transcripts.transcript import Transcript
 
 
 class Read(Protocol):
-    """Reads one conversation of a document. Conversations are numbered from 1. With `active` it
-    reads only the part after the last compaction.
-    """
+    """Reads one conversation (from 1) of a document. `active`: only after the last compaction."""
 
     def __call__(
         self, document: Document, *, conversation: int | None = None, active: bool = False

@@ -140,9 +140,8 @@ class Collected:
         self.add(Message.of({"id": f"m{len(self.rows)}", **fields}), row)
 
     def fill_times(self, whole: object) -> None:
-        """Give each message without a time the time of the message before it. The first messages
-        get the time in `whole`, the object of the conversation, or the time of the first message
-        that has one.
+        """Give each message without a time that of the message before it. The first messages get
+        the time in `whole`, the conversation's object, or that of the first message with one.
         """
         times = [m.timestamp if "timestamp" in m.model_fields_set else None for m in self.messages]
         fields = whole if isinstance(whole, dict) else {}

@@ -49,9 +49,8 @@ def model_of(setup: ChatSetup) -> str | None:
 
 
 async def window_for(settings: CompactConfig, model: str) -> int | None:
-    """Return the window with which to open the session. None: the model's own window, which is
-    known. The window in the settings comes first. Else it is the window that the model's server
-    reports, or the default.
+    """Return the window with which to open the session. None: the model's own, known window. The
+    settings' window comes first, else the server's, else the default.
     """
     check_client(model)
     if settings.max_context_tokens is not None:

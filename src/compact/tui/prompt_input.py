@@ -35,7 +35,7 @@ class Completions(OptionList, can_focus=False):
 
     @property
     def chosen(self) -> str | None:
-        """The name of the marked command. None if the list is hidden."""
+        """The name of the marked command. It is None if the list is hidden."""
         if not self.display or self.highlighted is None:
             return None
         return self.get_option_at_index(self.highlighted).id

@@ -271,13 +271,13 @@ async def test_a_message_that_sets_off_a_compression_is_kept_when_that_is_cancel
 async def test_a_summary_drafted_ahead_blocks_nobody(tmp_path, monkeypatch):
     """FR-9: drafts in the background, so that waiting is rare."""
     told: list[tuple[str, bool]] = []
-    said_aside = HeadLine.aside
+    said_aside = HeadLine.show_work
 
     def aside(head: HeadLine, words: str) -> None:
         told.append((words, head.screen.query_one(PromptInput).disabled))
         said_aside(head, words)
 
-    monkeypatch.setattr(HeadLine, "aside", aside)
+    monkeypatch.setattr(HeadLine, "show_work", aside)
     said = [each["content"] for each in turns(40)]
     with ScriptedServer(answering(said[1::2], STORY), window=8_192) as server:
         key = chat_key(server)

@@ -27,8 +27,7 @@ from compact.session.views.recalled_turns import KIND
 from compact.text.speakers import speaker_of
 
 MOST_LOOKS = 400
-"""How many contexts are recorded besides those after compressions: the newest. It bounds the
-page."""
+"""How many contexts, besides those after compressions, are recorded: the newest ones."""
 VERSION = 1
 """The version of this data format."""
 

@@ -45,9 +45,8 @@ from compact.messages.tokens import OPENAI_FRAMING
 _CONTENT_KEYS = ("content", "tool_calls", "refusal", "function_call")
 """Fields that hold a message's content."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
-"""Fields that hold a model's reasoning. DeepSeek, Kimi, Qwen and llama.cpp send the first. vLLM and
-OpenRouter send the second. OpenRouter and MiniMax send the third, with blocks. Others send the
-last."""
+"""Fields of a model's reasoning. DeepSeek, Kimi, Qwen and llama.cpp send the first, vLLM and
+OpenRouter the second, OpenRouter and MiniMax the third with blocks, others the last."""
 
 
 class ChatCompletions(WireFormat):
@@ -75,9 +74,7 @@ class ChatCompletions(WireFormat):
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write one dictionary, and one for each tool result. Write none if it has no content
-        here.
-        """
+        """Write one dictionary, and one for each tool result, or none without content."""
         is_foreign = message.wire_format not in (self.name, None)
         has_none = message.parts and all(isinstance(p, Thinking | Opaque) for p in message.parts)
         if is_foreign and has_none:

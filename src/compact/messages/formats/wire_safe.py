@@ -122,9 +122,8 @@ def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
 
 
 def _fitting(call_id: str, longest: int | None = None) -> str:
-    """Return the id if the API accepts it. Otherwise return a hash of it, which is equal for a call
-    and its result. Without `longest`, the id may have letters, digits, `_` and `-`, as in
-    Anthropic's API.
+    """Return the id if the API accepts it, or else a hash of it: equal for a call and its result.
+    Without `longest`, an id may have letters, digits, `_` and `-`, as in Anthropic's API.
     """
     is_allowed = _NO_NAME.search(call_id) is None if longest is None else len(call_id) <= longest
     if call_id and is_allowed:
@@ -209,9 +208,8 @@ def _of_nine(call_id: str) -> str:
 
 
 def plainly(message: Served) -> Served:
-    """Return a chat message for servers compatible with OpenAI's, and for chat templates. They
-    support neither custom tools nor refusals. So custom calls become function calls, and refusals
-    become text.
+    """Return a chat message for servers compatible with OpenAI's, and for chat templates. They know
+    neither custom tools nor refusals: these become function calls and text.
     """
     plain = dict(message)
     if isinstance(content := message.get("content"), list):

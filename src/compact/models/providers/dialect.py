@@ -162,9 +162,7 @@ class UnsupportedParts:
         return {**prompt, field: [*shown, last]}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
-        """Learn from a refusal. Return whether to send the prompt again (else raise the
-        refusal).
-        """
+        """Learn from a refusal. Return whether to send again. False: raise the refusal."""
         if not refusal.part:
             return False
         before = self.written(prompt)

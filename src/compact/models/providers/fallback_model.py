@@ -371,8 +371,7 @@ class _Turn(NamedTuple):
 
     model: ChatModel
     until: float
-    """When the model's share of the time ends, by the loop's clock. No attempt continues after
-    it."""
+    """When the model's share of the time ends, by the loop's clock. Attempts end then."""
     waited: float
     """Seconds of the time for one answer that are already spent."""
 
