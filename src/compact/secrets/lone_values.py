@@ -112,7 +112,6 @@ def _value_weight(value: str) -> Sign:
 
 
 def _is_marked(text: str, start: int, end: int, look: Sign) -> bool:
-    """Whether words around a value mark it as a secret."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
     if before.endswith("base64,"):  # a picture follows

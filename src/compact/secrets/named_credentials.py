@@ -211,7 +211,6 @@ def _checks_for(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Ch
 
 
 def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
-    """Return the place of a password that consists of several words."""
     if name.startswith("passphrase") and (phrase := _PHRASE.match(text, start)):
         group = phrase.lastindex or 0
         is_long = len(_BETWEEN_WORDS.findall(phrase[group])) > 2

@@ -190,7 +190,6 @@ def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _as_finding(find: Callable[[str, int], Span | None]) -> Finding:
-    """Turn a function that finds one value into one that yields values."""
 
     def found(text: str, start: int) -> Iterator[Span]:
         span = None if _ASSIGNED.match(text, start) else find(text, start)

@@ -136,7 +136,6 @@ class Spans:
         self._open[event.session_id] = _Open(self._new_id(), event.at, event.at)
 
     def _end_open(self, session: str) -> Iterator[EndedSpan]:
-        """End a session's open compression with the outcome `left`."""
         opened = self._open.get(session)
         if opened is not None:
             yield from self._end_stage(session, opened)

@@ -126,7 +126,6 @@ def _indent(data: bytes) -> int | None:
 
 
 def _read_object(document: Document, conversation: int | None) -> Transcript:
-    """Read one object of a file: the only one, or one line of JSON Lines."""
     line, value = choose(
         document.rows, conversation, source=document.source, titles=lambda: titles(document)
     )

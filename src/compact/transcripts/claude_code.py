@@ -192,7 +192,6 @@ class _Log(Collected):
             self.rows[message.id] = (row,)
 
     def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:
-        """Turn the rows of the unfinished reply into one message."""
         if not self._reply:
             return
         message = self._message(self._reply)

@@ -133,7 +133,6 @@ def _in_order(state: Row) -> tuple[list[Any], int]:
 
 
 def _is_beginning(row: object) -> bool:
-    """Whether a row has only the beginning of a message."""
     match row:
         case {"role": _} | {"content": _}:
             return False

@@ -270,7 +270,6 @@ def _size_of(catalog: SessionCatalog, session: Session) -> int:
 
 
 def _is_wanted(catalog: SessionCatalog, chosen: Sequence[Session], what: str) -> bool:
-    """Ask on the terminal whether to delete. Return the answer."""
     if not _can_ask():
         raise Stop("there is no terminal to ask on; --yes deletes without asking")
     parts = [counted(len(chosen), "session")] if len(chosen) > 1 else []

@@ -80,7 +80,6 @@ class EchoChat:
 
 
 def _answer(context: ActiveContext) -> str:
-    """Answer with the user's newest words and with the size of the prompt."""
     texts = [own_words_of(m) for m in context.messages if speaker_of(m) == "person"]
     words = next((text for text in reversed(texts) if text), "Nothing.")
     quoted = words if len(words) <= QUOTED else f"{words[:QUOTED].rstrip()} …"

@@ -307,7 +307,6 @@ def _where(model: str) -> str:
 
 
 def _kinds(error: Exception) -> set[str]:
-    """Return the class names of an error, and of the error that it wraps."""
     chain = (error, error.__cause__) if isinstance(error.__cause__, Exception) else (error,)
     return {kind.__name__ for link in chain for kind in type(link).__mro__}
 
