@@ -62,9 +62,10 @@ class CompactConfig(CompactPolicy):
     model: str | None = None
     """A model key such as `gpt-4o`. It sets the window and the tokenizer if the next two do not."""
     max_context_tokens: int | None = Field(default=None, ge=1_000)
-    """The window in tokens; overrides the model's own window."""
+    """The window in tokens. It overrides the model's own window."""
     tokenizer: str | None = None
-    """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
+    """`o200k`, `cl100k`, `claude` or `chars`. Default: the model's, else that of the wire
+    format."""
     summarizer: str = Field(default="model", min_length=1)
     """Who writes summaries.
 
@@ -72,19 +73,19 @@ class CompactConfig(CompactPolicy):
     summaries. `extractive` is code. Other values are model keys, such as `ollama:qwen3:8b`.
     """
     summarizer_fallbacks: tuple[str, ...] = ()
-    """Keys of the models to ask, in this order, if the first model does not answer. If none of
-    them answers, code writes the summary."""
+    """Keys of the models that are asked, in this order, if the first model does not answer. If none
+    of them answers, code writes the summary."""
     models_file: str | None = Field(default=None, min_length=1)
     """A file (YAML or JSON) with the user's own entries about models. They override the entries
     that come with compact."""
     tiers: Mapping[Annotated[int, Field(ge=1, le=len(NUMBERS))], TierSettings] = Field(
         default_factory=dict
     )
-    """Thresholds and prompt budgets that differ by tier (`messages.policy`)."""
+    """Thresholds and prompt budgets for single tiers (`messages.policy`)."""
     console_events: bool = False
     """Whether every event is written to stderr as a JSON line."""
     ariadne_url: str | None = None
-    """The address of an Ariadne server that every event is sent to."""
+    """The address of an Ariadne server to which every event is sent."""
     otlp_endpoint: str | None = None
     """The address of an OpenTelemetry collector that gets spans over HTTP, or
     `environment` for the collector that the variables `OTEL_*` name."""
@@ -93,22 +94,22 @@ class CompactConfig(CompactPolicy):
     redact: bool = True
     """Whether secrets in reports are replaced."""
     redact_kinds: tuple[Literal["email", "phone", "iban", "ssn", "cvv", "pii"], ...] = ()
-    """Further kinds of secrets, in reports and all other copies; `pii` means all of them."""
+    """Further kinds of secrets to replace, in reports and all other copies. `pii` means all kinds."""
     redact_patterns: Mapping[str, str] = Field(default_factory=dict)
     """The user's own kinds of secrets, each with a regular expression in RE2's syntax. The group
-    `value` is redacted; without that group, the whole match is."""
+    `value` is redacted, or without that group the whole match."""
     store: str | None = Field(default=None, min_length=1)
     """The command line's file of sessions; the default is `.compact/sessions.db`."""
     memory: bool = False
     """Whether old turns on the same subject are quoted before the newest user message."""
     recall_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens of these quotes for one message; by default a tenth of the window, up to 1,000.
-    """
+    """The most tokens of these quotes for one message. Default: a tenth of the window, up to
+    1,000."""
     archive: str | None = Field(default=None, min_length=1)
     """Where `CompactManager` keeps copies, without secrets, of what compressions replace: a folder
     such as `.compact/archive`, or `s3://BUCKET/PREFIX`."""
     archive_kms_key: str | None = Field(default=None, min_length=1)
-    """The KMS key that seals objects before they are sent to S3."""
+    """The KMS key with which objects are encrypted before they are sent to S3."""
 
     memory_archive: str | None = Field(default=None, min_length=1)
     """Where the memory keeps its archives: a folder, or `s3://BUCKET/PREFIX`. The default is
@@ -117,9 +118,9 @@ class CompactConfig(CompactPolicy):
     """The embedder for searches by meaning: `minilm`, which works offline,
     `ollama:nomic-embed-text`, `openai:text-embedding-3-small` or `sentence-transformers:NAME`."""
     vector_backend: Literal["rows", "sqlite-vec"] = "rows"
-    """The index of vectors: `rows`, the faster one, or a table of sqlite-vec."""
+    """The index of vectors: `rows`, which is faster, or a table of sqlite-vec."""
     age_full_days: int = Field(default=7, ge=0)
-    """For this many days after its last activity, a session's full text stays in memory."""
+    """How many days after its last activity a session's full text stays in memory."""
     age_key_points_days: int = Field(default=30, ge=0)
     """Up to this age in days, a session's digest holds 60 to 70 % of the tokens."""
     age_summary_days: int = Field(default=90, ge=0)
@@ -129,11 +130,11 @@ class CompactConfig(CompactPolicy):
     retain_score: float = Field(default=0.5, ge=0, le=1)
     """A session whose importance (0 to 1) is at least this is kept whole for longer."""
     retain_days: int | None = Field(default=15, ge=0)
-    """For how many days an important session is kept whole. Its other levels come as much later.
-    None is for ever. A session that a person marked is always kept."""
+    """For how many days an important session is kept whole. Its other levels come that much later.
+    None means for ever. A session that a person marked is always kept."""
     age_automatically: bool = True
     """Whether memory ages once a day in the background, while the chat program or a `MemoryManager`
-    is open; never where a model writes digests."""
+    is open. It never does where a model writes digests."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)

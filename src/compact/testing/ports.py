@@ -88,7 +88,7 @@ def check_storage_adapter(adapter: StorageAdapter) -> None:
 
 
 def check_blob_store(make: Callable[[], BlobStore]) -> None:
-    """Test a blob store. Each call of `make` opens the same place. It must lack these names."""
+    """Test a blob store. Each call of `make` opens the same place, which must be empty."""
     blobs, other = make(), make()
     assert isinstance(blobs, BlobStore), "it lacks a method of the protocol"
     name, large = "2026/05/roof-1.json", "2026/05/roof-1.originals.zst"

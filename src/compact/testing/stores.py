@@ -459,7 +459,7 @@ def _check_search(store: SessionStore) -> None:
 
 
 def _check_threads(store: SessionStore) -> None:
-    """Let eight threads append to one branch. None may be lost, and the chain must hold."""
+    """Let eight threads append to one branch. No entry may be lost. The chain must be right."""
     store.session("a", create=a.session("a"))
 
     def write(thread: int) -> None:

@@ -35,7 +35,7 @@ INSTEAD = {"apsw": "apsw-sqlite3mc"}
 """Package → another package with the same module, which also encrypts. They exclude each other."""
 
 READ_SOON = 64 << 20
-"""Bytes of archives up to which they are verified without --check."""
+"""Archives of up to this many bytes together are verified without --check."""
 
 
 @command
