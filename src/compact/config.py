@@ -94,7 +94,7 @@ class CompactConfig(CompactPolicy):
     redact: bool = True
     """Whether secrets in reports are replaced."""
     redact_kinds: tuple[Literal["email", "phone", "iban", "ssn", "cvv", "pii"], ...] = ()
-    """Further kinds of secrets to replace, in reports and all other copies. `pii` means all kinds."""
+    """Further kinds of secrets to replace, in reports and other copies. `pii` means all kinds."""
     redact_patterns: Mapping[str, str] = Field(default_factory=dict)
     """The user's own kinds of secrets, each with a regular expression in RE2's syntax. The group
     `value` is redacted, or without that group the whole match."""
