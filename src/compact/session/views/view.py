@@ -264,7 +264,8 @@ class View:
             self._base = moves[0].number if moves else 0
             self._revision, self._calibration = state.revision, self.calibration
             self.window = self.window_now()
-            self._take(projection, settled=move is not None and move.kind != "compress")
+            settled = move.at if move is not None and move.kind != "compress" else None
+            self._take(projection, settled=settled)
 
     def refresh(self) -> None:
         """Load what another view or process changed. The caller holds the session's lock."""
@@ -284,19 +285,20 @@ class View:
         newest = self.state.store.moves(self.state.id, self.size, most=1)
         return newest[0].number if newest else 0
 
-    def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
-        """Continue from a projection. `settled` says that the user went back to it. Then it is not
-        compressed again before that is necessary.
+    def _take(self, projection: Projection | None, *, settled: int | None = None) -> None:
+        """Continue from a projection. If the user went back to it, `settled` is how many messages
+        the branch had then. What they left to show is not compressed again before that is
+        necessary, and a session that is opened later finds the same trigger.
         """
-        self._show(projection, settled=settled)
-        self._trigger = self.window.trigger
-        settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
-        if settled:
-            self._fold.follow(len(self.history))
+        self._show(projection, settled=settled is not None)
+        usable, self._trigger = self.window.usable, self.window.trigger
+        if settled is not None and self._tokens_until(usable, settled) <= usable:
+            self._fold.follow(settled)
+        else:
+            settled = None
         tokens = self._fold.tokens - self._fold.recalled_tokens
-        if settled or tokens > self.window.target:
-            between = (tokens + self.window.usable) // 2
-            self._trigger = min(max(self.window.trigger, between), self.window.usable)
+        if settled is not None or tokens > self.window.target:
+            self._trigger = min(max(self._trigger, (tokens + usable) // 2), usable)
 
     def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
         goals = self.state.goals_shown(projection, len(self.history))
@@ -308,12 +310,12 @@ class View:
             fold.take(projection, counted=is_counted and not settled)
         self._fold, self.projection = fold, projection
 
-    def _tokens_until(self, limit: int) -> int:
-        """Return the prompt's tokens with all new messages, counted from the newest one back. Stop
-        when `limit` is passed.
+    def _tokens_until(self, limit: int, end: int | None = None) -> int:
+        """Return the prompt's tokens with all new messages, or those before `end`, counted from the
+        newest one back. Stop when `limit` is passed.
         """
         history, total = self.history, self._fold.tokens
-        position = len(history)
+        position = len(history) if end is None else end
         while position > self._fold.seen and total <= limit:
             position -= 1
             total += history.tokens(position)
