@@ -139,6 +139,10 @@ class View:
         self._trigger = self.window.trigger
         """The tokens at which to compress: the window's trigger, or more if the floor leaves little
         room, so that the session is not compressed at every turn."""
+        self._begun_with = 0
+        """The tokens of the prompt when the view began, without recalled turns."""
+        self._is_settled = False
+        """Whether the view began where the user went back to, so that it waits longer."""
         self.reload()
 
     # --- how it is counted, and what it is made of ------------------------------------------------
@@ -230,7 +234,7 @@ class View:
         with self.state.lock:
             self._calibration = self.calibration
             self.window = self.window_now()
-            self._trigger = self.window.trigger
+            self._trigger = self._trigger_now()
 
     def rendered(self) -> list[dict[str, Any]]:
         """Return the messages to send, as the provider's dictionaries."""
@@ -291,14 +295,19 @@ class View:
         necessary, and a session that is opened later finds the same trigger.
         """
         self._show(projection, settled=settled is not None)
-        usable, self._trigger = self.window.usable, self.window.trigger
-        if settled is not None and self._tokens_until(usable, settled) <= usable:
-            self._fold.follow(settled)
-        else:
-            settled = None
-        tokens = self._fold.tokens - self._fold.recalled_tokens
-        if settled is not None or tokens > self.window.target:
-            self._trigger = min(max(self._trigger, (tokens + usable) // 2), usable)
+        usable, fold = self.window.usable, self._fold
+        self._is_settled = settled is not None and self._tokens_until(usable, settled) <= usable
+        if self._is_settled:
+            fold.follow(settled or 0)
+        self._begun_with = fold.tokens - fold.recalled_tokens
+        self._trigger = self._trigger_now()
+
+    def _trigger_now(self) -> int:
+        """Return the trigger by the window's size and what the view began with."""
+        window, tokens = self.window, self._begun_with
+        if not self._is_settled and tokens <= window.target:
+            return window.trigger
+        return min(max(window.trigger, (tokens + window.usable) // 2), window.usable)
 
     def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
         goals = self.state.goals_shown(projection, len(self.history))
