@@ -23,7 +23,7 @@ The ladder reads from the end of the log and stops at the cut: its cost follows 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Literal
@@ -220,10 +220,30 @@ class Ladder:
         words: int = 0,
         told: bool = False,
     ) -> Layout:
-        """Fill an empty layout and return it. `reserve` returns how many of the tokens above the
-        floor the checkpoints get. The newest user messages come first, up to `words` tokens. With
-        `told`, the checkpoint tells them with their answers, and only the newest is kept. The limit
-        may rise to `hard` for them and for the newest group. A larger group is clipped.
+        """Fill an empty layout and return it: what `hold` keeps, then the newest groups that fit.
+        The limit may rise to `hard` for the newest. A larger group is clipped.
+
+        Raises:
+            CannotFit: the floor alone exceeds the limit.
+        """
+        kept = self.hold(layout, reserve, hard=hard, words=words, told=told)
+        left = layout.limit - layout.tokens
+        self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
+        return layout
+
+    def hold(
+        self,
+        layout: Layout,
+        reserve: Callable[[int], int],
+        *,
+        hard: int,
+        words: int = 0,
+        told: bool = False,
+    ) -> int:
+        """Hold what stays whatever its age. `reserve` returns how many of the tokens above the
+        floor the checkpoints get, which this returns. The newest user messages come first, up to
+        `words` tokens; the limit may rise to `hard` for them. With `told`, the checkpoint tells
+        them with their answers, and only the newest is kept.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
@@ -245,9 +265,7 @@ class Ladder:
             kept = reserve(above)
         if not told:
             self._hold_requests(layout, above - kept)
-        left = layout.limit - layout.tokens
-        self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
-        return layout
+        return kept
 
     def _words_first(self, layout: Layout, most: int) -> int:
         """Return the tokens of half of the newest user messages: important ones come after them."""
@@ -495,12 +513,12 @@ class Ladder:
             piece.room = output_room if piece.pairs else room
             if new and not is_stale and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
-            elif not layout.tail and piece.pairs and self._clip(piece, output_room):
+            elif not layout.tail and piece.pairs and self.clip(piece, output_room):
                 verbatim -= piece.tokens
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
             pairs += piece.pairs
-            if piece.tokens > room and (layout.tail or not self._clip(piece, room)):
+            if piece.tokens > room and (layout.tail or not self.clip(piece, room)):
                 return
             room -= piece.tokens
             layout.reach(piece)
@@ -533,7 +551,7 @@ class Ladder:
         if shape.tokens < piece.tokens:
             piece.show(shape, "masked")
 
-    def _clip(self, piece: Piece, room: int) -> bool:
+    def clip(self, piece: Piece, room: int) -> bool:
         """Drop reasoning, then shorten the longest texts; return whether the group fits."""
         if room < FILL_LEAST:
             return False
@@ -587,17 +605,30 @@ class Ladder:
                 self._clip_again(layout, piece, most - layout.tokens)
         return most - layout.tokens
 
-    def clipped(self, group: Group, excess: int) -> Piece | None:
-        """Return a group with `excess` tokens less, head and tail of its longest texts; None if
-        that is not possible.
+    def newest(self, layout: Layout) -> Piece | None:
+        """Return the newest group, without its messages that are held. None if there is no other
+        than held ones.
         """
-        piece = self._piece(self._forms.of(group), Layout(sys.maxsize))
-        return piece if self._clip(piece, piece.tokens - excess) else None
+        return next((piece for piece in self._pieces(layout) if piece.positions), None)
+
+    def take_tail(self, layout: Layout, short: Set[int]) -> None:
+        """Take over a tail that was chosen by its cut, for the plan. The messages at the positions
+        in `short` are shown in part.
+        """
+        room = layout.limit - layout.tokens
+        for piece in self._pieces(layout):
+            if piece.start < layout.cut:
+                return
+            if not short.isdisjoint(piece.positions):
+                piece.form = "clipped"
+            piece.room = room
+            room -= piece.tokens
+            layout.tail.append(piece)
 
     def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
         """Show more of a shortened piece: clip the original to the piece's tokens plus the room."""
         other = replace(piece, shape=piece.whole, form="verbatim")
-        if self._clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
+        if self.clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
             layout.reshape(piece, other.shape, "clipped")
 
     def extend(self, layout: Layout, room: int) -> int:
@@ -607,7 +638,7 @@ class Ladder:
         for piece in islice(self._pieces(layout, layout.cut), MOST_STEPS):
             if room < FILL_LEAST or piece.start < self._compacted:
                 break
-            if piece.tokens > room and not self._clip(piece, room):
+            if piece.tokens > room and not self.clip(piece, room):
                 self._mask(piece)
             if piece.tokens <= room:
                 room -= piece.tokens
