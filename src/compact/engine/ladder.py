@@ -249,29 +249,29 @@ class Ladder:
             CannotFit: the floor alone exceeds the limit.
         """
         self._spare = hard - layout.limit
+        newest = list(islice(self._persons(layout), self._policy.keep_user_messages))
         self._hold_floor(layout)
         self._hold_opening(layout)
         above = layout.limit - layout.tokens
         if above < LEAST_CHECKPOINT:
             self._refuse_rest(layout)
         if self._policy.strategy != "off":
-            above = self._hold_marked(layout, above, self._words_first(layout, words))
+            above = self._hold_marked(layout, above, self._words_first(layout, newest, words))
         if not told:
-            self._hold_words(layout, above, words)
+            self._hold_words(layout, newest, above, words)
             above = layout.limit - layout.tokens
         kept = reserve(above)
         if not told and self._hold_small_request(layout, above, kept):
             above = layout.limit - layout.tokens
             kept = reserve(above)
         if not told:
-            self._hold_requests(layout, above - kept)
+            self._hold_requests(layout, newest, above - kept)
         return kept
 
-    def _words_first(self, layout: Layout, most: int) -> int:
+    def _words_first(self, layout: Layout, newest: Sequence[int], most: int) -> int:
         """Return the tokens of half of the newest user messages: important ones come after them."""
         count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
-        newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
-        tokens = sum(map(self._history.tokens, newest))
+        tokens = sum(self._history.tokens(p) for p in newest[:count] if p not in layout.held)
         return tokens if tokens <= most else 0
 
     def _last_words(self, layout: Layout, room: int) -> int:
@@ -379,7 +379,7 @@ class Ladder:
         large = self._history.tokens(position) > most
         return large and bool(message.tool_results) and bool(message.text)
 
-    def _hold_words(self, layout: Layout, above: int, most: int) -> None:
+    def _hold_words(self, layout: Layout, newest: Sequence[int], above: int, most: int) -> None:
         """Keep the newest user messages, up to `most` tokens in all: as many as the policy says, if
         a third of the room holds them; else half as many, if half of the room does. Only the second
         may raise the limit.
@@ -388,8 +388,7 @@ class Ladder:
         for step, share, spare in zip(KEEP_STEPS, WORDS_SHARES, (0, self._spare), strict=False):
             rest = max(above - int(share * free), LEAST_CHECKPOINT)
             count = max(1, round(self._policy.keep_user_messages * step))
-            newest = islice(self._persons(layout), count)
-            chosen = [p for p in newest if p not in layout.held]
+            chosen = [p for p in newest[:count] if p not in layout.held]
             tokens = sum(map(self._history.tokens, chosen))
             more = max(0, tokens + rest - above)
             if tokens <= most and more <= spare:
@@ -399,11 +398,10 @@ class Ladder:
                     self._hold(layout, position, "words")
                 return
 
-    def _hold_requests(self, layout: Layout, room: int) -> None:
+    def _hold_requests(self, layout: Layout, newest: Sequence[int], room: int) -> None:
         if not self._policy.summarizes:
             room -= self._hold_checkpoint(layout, room)
         room -= self._hold_first_request(layout, room)
-        newest = list(islice(self._persons(layout), self._policy.keep_user_messages))
         budget = max(0, min(int(room * USER_SHARE), room - self.unseen(layout)))
         budget -= self._hold_newest(layout, newest, budget)
         if self._policy.strategy != "off":

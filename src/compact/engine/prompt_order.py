@@ -145,7 +145,8 @@ class Fold:
         if not counted:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
-        self._tokens += sum(map(self._words_before, range(len(messages))))
+        if self._strict_turns:
+            self._tokens += sum(map(self._words_before, range(len(messages))))
         self._ids, self._has_twins, self._has_reasoning = set(), False, False
         for message in messages:
             self._take_ids(message)
