@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from compact import CannotFit, ContextManager
 from compact.engine.groups import group_at
+from compact.engine.shorten import without_reasoning
 from compact.errors import NotFound
 from compact.messages.protocols import SessionStore
 from compact.testing import ScriptedModel
@@ -137,8 +138,10 @@ def as_sent(text: str) -> str:
 
 
 def words_at(ctx: ContextManager, position: int) -> list[str]:
-    """The texts of a message of the history; of a person's, without tool results beside them."""
-    rendered = ctx._session.state.wire.render([ctx.history[position]])
+    """The texts of a message of the history; of a person's, without tool results beside them; of a
+    model's, without reasoning, which is not sent for ever.
+    """
+    rendered = ctx._session.state.wire.render([without_reasoning(ctx.history[position])])
     content = rendered[0].get("content")
     if rendered[0]["role"] == "user" and isinstance(content, list):
         spoken = [block for block in content if block.get("type") != "tool_result"]
