@@ -28,9 +28,6 @@ from compact.messages.context import ActiveContext
 from compact.messages.messages import Message
 from compact.messages.policy import CompactPolicy
 
-LEAST_USED = 0.5
-"""If less than this share of the limit were used, the pipeline chooses: it shows a part of what is
-so large."""
 Rows = list[tuple[int | None, Message]]
 
 
@@ -68,7 +65,7 @@ def without_oldest(
     context = ActiveContext(
         messages=messages, seams=seams_of(rows), tokens=tokens, checkpoints=(receipt,)
     )
-    if not LEAST_USED * limit < tokens <= limit or violations(messages, history.wire.rules):
+    if tokens > limit or violations(messages, history.wire.rules):
         return None
     short = {i for i, m in rows if i is not None and history.shown(i) is not m}
     ladder.take_tail(layout, short)

@@ -142,7 +142,7 @@ class View:
         self._begun_with = 0
         """The tokens of the prompt when the view began, without recalled turns."""
         self._is_settled = False
-        """Whether the view began where the user went back to, so that it waits longer."""
+        """Whether the user went back to where the view began."""
         self.reload()
 
     # --- how it is counted, and what it is made of ------------------------------------------------
@@ -268,8 +268,7 @@ class View:
             self._base = moves[0].number if moves else 0
             self._revision, self._calibration = state.revision, self.calibration
             self.window = self.window_now()
-            settled = move.at if move is not None and move.kind != "compress" else None
-            self._take(projection, settled=settled)
+            self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
         """Load what another view or process changed. The caller holds the session's lock."""
@@ -289,42 +288,45 @@ class View:
         newest = self.state.store.moves(self.state.id, self.size, most=1)
         return newest[0].number if newest else 0
 
-    def _take(self, projection: Projection | None, *, settled: int | None = None) -> None:
-        """Continue from a projection. If the user went back to it, `settled` is how many messages
-        the branch had then. What they left to show is not compressed again before that is
-        necessary, and a session that is opened later finds the same trigger.
+    def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
+        """Continue from a projection. `settled` says that the user went back to it. Then it is not
+        compressed again before that is necessary.
         """
-        self._show(projection, settled=settled is not None)
-        usable, fold = self.window.usable, self._fold
-        self._is_settled = settled is not None and self._tokens_until(usable, settled) <= usable
-        if self._is_settled:
-            fold.follow(settled or 0)
+        fold, is_counted = self._show(projection, settled=settled)
+        self._is_settled = settled
         self._begun_with = fold.tokens - fold.recalled_tokens
+        if projection is not None and is_counted:  # whatever reasoning is no longer sent by now
+            self._begun_with = projection.tokens + fold.overhead_tokens
         self._trigger = self._trigger_now()
 
     def _trigger_now(self) -> int:
         """Return the trigger by the window's size and what the view began with."""
         window, tokens = self.window, self._begun_with
-        if not self._is_settled and tokens <= window.target:
+        if self._is_settled:
+            return window.usable
+        if tokens <= window.target:
             return window.trigger
         return min(max(window.trigger, (tokens + window.usable) // 2), window.usable)
 
-    def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
+    def _show(self, projection: Projection | None, *, settled: bool = False) -> tuple[Fold, bool]:
+        """Show a projection. Return the fold, and whether the projection's count was taken."""
         goals = self.state.goals_shown(projection, len(self.history))
         fold = self.fold(self.preamble(goals))
         fold.recalled = self.recalled.shown(projection)
+        is_counted = False
         if projection is not None:
             is_counted = self.state.counted_by(projection) == self.tokenizer
-            is_counted = is_counted and not self.history.shows_other_system
-            fold.take(projection, counted=is_counted and not settled)
+            is_counted = is_counted and not self.history.shows_other_system and not settled
+            fold.take(projection, counted=is_counted)
         self._fold, self.projection = fold, projection
+        return fold, is_counted
 
-    def _tokens_until(self, limit: int, end: int | None = None) -> int:
-        """Return the prompt's tokens with all new messages, or those before `end`, counted from the
-        newest one back. Stop when `limit` is passed.
+    def _tokens_until(self, limit: int) -> int:
+        """Return the prompt's tokens with all new messages, counted from the newest one back. Stop
+        when `limit` is passed.
         """
         history, total = self.history, self._fold.tokens
-        position = len(history) if end is None else end
+        position = len(history)
         while position > self._fold.seen and total <= limit:
             position -= 1
             total += history.tokens(position)
