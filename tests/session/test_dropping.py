@@ -129,3 +129,61 @@ def test_an_earlier_checkpoint_at_the_start_stays() -> None:
         ctx.add_message(message)
         assert text in str(ctx.get_context_for_model())
     assert ctx.compressions > 10
+
+
+def test_a_result_that_is_pinned_goes_the_short_way_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held is what the ladder holds: a call with its pinned result."""
+    ctx = ContextManager(window=4_096, summarizer=None)
+    for message in _turns(random.Random(4), 10):
+        ctx.add_message(message)
+    result = next(m for m in ctx.history if isinstance(m, Message) and m.tool_results)
+    ctx.pin(result)
+    runs, whole = [], pipeline.compress
+
+    async def counted(*args: Any, **fields: Any) -> pipeline.Proposal:
+        runs.append(1)
+        return await whole(*args, **fields)
+
+    monkeypatch.setattr(pipeline, "compress", counted)
+    for message in _turns(random.Random(5), 80):
+        ctx.add_message(message)
+        ctx.get_context_for_model()
+    assert ctx.compressions > 20
+    assert len(runs) < ctx.compressions / 2
+
+
+def test_what_is_pinned_after_it_was_cut_is_shown_whole() -> None:
+    ctx = ContextManager(window=4_096, summarizer=None)
+    rng = random.Random(8)
+    for message in _turns(rng, 30):
+        ctx.add_message(message)
+        ctx.get_context_for_model()
+    function = {"name": "read", "arguments": "{}"}
+    calls = [{"id": name, "type": "function", "function": function} for name in "ab"]
+    ctx.add_message({"role": "assistant", "content": None, "tool_calls": calls})
+    for name in "ab":
+        ctx.add_message({"role": "tool", "tool_call_id": name, "content": _text(rng, 1_000)})
+    view = ctx._session.view
+    ctx.get_context_for_model()
+    pinned = len(ctx.history) - 1
+    assert pinned not in view.shown_whole()
+    ctx.pin(ctx.history[pinned])
+    before = ctx.compressions
+    while ctx.compressions == before:
+        ctx.add_message(role="user", content=f"And then? {_text(rng, 100)}")
+        ctx.get_context_for_model()
+    assert pinned in view.shown_whole()
+
+
+def test_the_plan_names_the_tokens_of_the_newest() -> None:
+    """`why_of` says what a message needed and what was left for it, at every compression."""
+    ctx = ContextManager(window=4_096, summarizer=None)
+    named = 0
+    for message in _turns(random.Random(1), 60):
+        ctx.add_message(message)
+        ctx.get_context_for_model()
+        if plan := ctx.last_plan:
+            newest = [i for i, (why, _) in plan.reasons.items() if why == "recent"]
+            assert all("tokens were needed" in plan.why_of(i) for i in newest)
+            named += len(newest)
+    assert named
