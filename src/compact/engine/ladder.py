@@ -29,7 +29,14 @@ from itertools import islice, takewhile
 from typing import Literal
 
 from compact.engine import shorten
-from compact.engine.forms import ClosedMessages, GroupForms, forms_of, masked, may_shorten, whole
+from compact.engine.forms import (
+    ClosedMessages,
+    GroupForms,
+    forms_of,
+    masked,
+    may_shorten,
+    whole,
+)
 from compact.engine.groups import Group, group_at, recent_from
 from compact.engine.history import History
 from compact.engine.plan import Cause, Reason
@@ -39,7 +46,6 @@ from compact.messages.boundaries import may_cut_before
 from compact.messages.budget import even_share
 from compact.messages.messages import SYSTEM_ROLES, Message, Opaque, is_compaction
 from compact.messages.policy import CompactPolicy
-from compact.text.speakers import speaker_of
 
 LEAST_CHECKPOINT = 96
 """Fewest tokens for a checkpoint. In less, not even a receipt fits."""
@@ -65,8 +71,6 @@ KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 WORDS_SHARES = (1 / 3, 1 / 2)
 """All of the newest user messages may take the first share of the room above the floor, half of
 them the second."""
-LEADING = 4
-"""How many messages at the start are searched for an earlier checkpoint."""
 MARKED_SHARE = 0.25
 """Important messages take this share of the room above the floor. For more, the limit is raised."""
 MARKED_SPARE = 0.3
@@ -98,8 +102,8 @@ class Piece:
     pairs: int = 0
     """How many tool results the messages hold."""
     form: Form = "verbatim"
-    spared: Message | None = None
-    """The message that stays word for word while the others are masked or clipped."""
+    spared: Sequence[Message] = ()
+    """The messages that stay word for word while the others are masked or clipped."""
     why: Reason = "recent"
     """Why the prompt shows the piece."""
     cause: Cause = "large"
@@ -205,6 +209,7 @@ class Ladder:
         self._history = history
         self._policy = policy
         self._counter = history.counter
+        self._fixed = frozenset(history.fixed)
         self._forms = forms_of(history)
         self._compacted = history.compacted
         """Position of the provider's own compaction, or -1. The provider ignores all before it."""
@@ -314,8 +319,19 @@ class Ladder:
             parts["newest user message"] = self._hold(layout, newest, "newest words")
         layout.floor = parts
         if layout.tokens > layout.limit:
+            self._clip_companions(layout)
+        if layout.tokens > layout.limit:
             self._refuse_rest(layout)
             raise CannotFit(parts, layout.limit)
+
+    def _clip_companions(self, layout: Layout) -> None:
+        """Shorten the texts that are kept only because they cannot be separated from a pin."""
+        for piece in layout.beside():
+            before, size = piece.tokens, self._counter.message
+            room = sum(map(size, piece.spared)) + int(COMPANION_SHARE * layout.limit)
+            if piece.spared and room < before and self.clip(piece, room):
+                layout.tokens += piece.tokens - before
+                layout.floor["pins"] += piece.tokens - before
 
     def _hold_compaction(self, layout: Layout, position: int) -> int:
         """Keep only a provider's own compaction from its message; return the tokens."""
@@ -358,8 +374,10 @@ class Ladder:
             return 0
         piece.why, piece.held = why, position
         most = int(COMPANION_SHARE * layout.limit)
-        if piece.tokens - self._history.tokens(position) > most or self._is_mixed(position, most):
-            piece.spared = self._history.shown(position)
+        whole = [i for i in piece.positions if i == position or i in self._fixed]
+        rest = piece.tokens - sum(map(self._history.tokens, whole))
+        if rest > most or any(self._is_mixed(i, most) for i in whole):
+            piece.spared = list(map(self._history.shown, whole))
             self._mask(piece)
         layout.hold(piece)
         return piece.tokens
@@ -411,11 +429,10 @@ class Ladder:
 
     def _hold_checkpoint(self, layout: Layout, room: int) -> int:
         """Keep a checkpoint at the start if no summary will include it. Return its tokens."""
-        for position in range(min(len(self._history), LEADING)):
-            if speaker_of(self._history[position]) == "checkpoint":
-                fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
-                return self._hold(layout, position, "checkpoint") if fits else 0
-        return 0
+        position = self._history.opening_checkpoint()
+        if position is None or self._history.tokens(position) > room * FIRST_REQUEST_SHARE:
+            return 0
+        return self._hold(layout, position, "checkpoint")
 
     def _persons(self, layout: Layout) -> Iterator[int]:
         """Yield the user messages that the prompt can show, newest first."""
@@ -542,7 +559,7 @@ class Ladder:
 
     def _mask(self, piece: Piece) -> None:
         reasoning = self._history.wants_reasoning(piece.start)
-        if piece.forms is not None and piece.spared is None and piece.form == "verbatim":
+        if piece.forms is not None and not piece.spared and piece.form == "verbatim":
             shape = piece.forms.masked(reasoning=reasoning)
         else:
             shape = masked(self._history, piece.shape, reasoning=reasoning, spared=piece.spared)
@@ -557,7 +574,12 @@ class Ladder:
         messages = list(piece.messages)
         if not reasoning:
             messages = list(map(shorten.without_reasoning, messages))
-        chosen = [i for i, m in enumerate(piece.messages) if may_shorten(m, piece.spared)]
+        own = {m.id for m in piece.spared}
+        chosen = [
+            i
+            for i, m in enumerate(piece.messages)
+            if may_shorten(m, piece.spared) and (m.id not in own or m.tool_results)
+        ]
         sizes = [self._counter.message(m) for m in messages]
         excess = sum(sizes) - room
         results = [i for i in chosen if messages[i].tool_results]
@@ -575,7 +597,7 @@ class Ladder:
             longest = max(weights, key=weights.__getitem__, default=None)  # results first
             if longest is None:
                 break
-            words = piece.spared is None
+            words = messages[longest].id not in own
             most = sizes[longest] - excess
             shorter = shorten.clipped(
                 messages[longest], most, self._counter, words=words, reasoning=reasoning
