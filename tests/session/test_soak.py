@@ -49,6 +49,7 @@ def played(number: int, folder: Path) -> Counter[str]:
             raise
         player.count[type(store).__name__] += 1
         player.count[player.wire] += 1
+        player.count["bare"] += player.is_bare
         return player.count
 
 
@@ -75,7 +76,7 @@ def test_random_sessions_hold(tmp_path, capsys):
     assert count["cannot fit"], "some floors do not fit"
     missing = [a.__name__ for a in Player.ACTIONS if not count[a.__name__]]
     assert not missing, "everything was done at least once"
-    for kind in ("InMemoryStore", "SQLiteManager", "chat_completions", "anthropic"):
+    for kind in ("InMemoryStore", "SQLiteManager", "chat_completions", "anthropic", "bare"):
         assert count[kind] >= SESSIONS // 4, kind
 
 

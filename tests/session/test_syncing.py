@@ -398,3 +398,40 @@ def test_a_message_put_aside_is_known_as_each_model_was_shown_it() -> None:
     answer = {"role": "assistant", "content": "ok"}
     found = ctx.sync([*ctx.get_context_for_model(), answer])
     assert (found.known, found.new) == (1, [answer])
+
+
+def _called(*ids: str) -> Dict:
+    """An assistant's message of Anthropic's format with these calls."""
+    calls = [{"type": "tool_use", "id": i, "name": "look", "input": {"at": i}} for i in ids]
+    return {"role": "assistant", "content": calls}
+
+
+def _answered(*ids: str) -> Dict:
+    results = [{"type": "tool_result", "tool_use_id": i, "content": f"{i} holds."} for i in ids]
+    return {"role": "user", "content": results}
+
+
+def test_a_prompt_with_a_half_answered_reply_comes_back() -> None:
+    """K-6: the note stands where the next prompt has it, so that only what is new is stored."""
+    ctx = ContextManager(window=4_096, format="anthropic", summarizer=None)
+    ctx.add_messages([{"role": "user", "content": "Look."}, _called("a", "b"), _answered("a")])
+    prompt = ctx.get_context_for_model()
+    assert [m["role"] for m in prompt] == ["user", "assistant", "user"]
+    new = {"role": "user", "content": "And now?"}
+    found = ctx.sync([*prompt, new])
+    assert (found.new, len(ctx.history)) == ([new], 4)
+
+
+def test_a_prompt_whose_messages_were_joined_comes_back_whole() -> None:
+    """K-6: its list is shorter than the history, to whose end it goes."""
+    ctx = ContextManager(window=4_096, format="anthropic", summarizer=None)
+    for i in range(4):  # a call without a result, and words behind the results of the others
+        first, second = f"{i}-a", f"{i}-b"
+        ctx.add_messages([_called(first, second), _answered(second)])
+        ctx.add_message(role="user", content=f"And row {i}?")
+        ctx.add_message(role="assistant", content=f"Row {i} holds.")
+    prompt = ctx.get_context_for_model()
+    assert len(prompt) < len(ctx.history)
+    branch, before = ctx.branch_id, len(ctx.history)
+    ctx.sync([*prompt, {"role": "user", "content": "And now?"}])
+    assert (ctx.branch_id, len(ctx.history)) == (branch, before + 1)

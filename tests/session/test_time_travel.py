@@ -356,3 +356,20 @@ def test_long_travels() -> None:
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(Travel, settings=many)
+
+
+def test_a_session_that_was_opened_later_is_compressed_when_the_live_one_is() -> None:
+    """The trigger is the same after going back, and after a provider's report (FR-1, FR-3)."""
+    store = InMemoryStore()
+    live = session(store, summarizer=None)
+    fill(live, 0, 14)
+    live.compress_conversation(0.3)
+    live.time.undo()
+    moved = len(live.time.moves())
+    for i in range(14, 40):
+        fill(live, i, i + 1)
+        found = session(store, summarizer=None)
+        assert found._session.view._trigger == live._session.view._trigger
+        live.get_context_for_model()
+        live.record_usage(live._session.view.tokens + 5 * i)
+    assert len(live.time.moves()) > moved

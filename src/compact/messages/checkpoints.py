@@ -118,6 +118,10 @@ TOLD_IN_RECORD = "What was said and done is told in the record below."
 """The text that a model sees instead of the summary of a checkpoint marked by `IN_RECORD`."""
 
 
+OURS = MessageMetadata(source="checkpoint")
+"""The metadata of a checkpoint's message."""
+
+
 class Checkpoint(BaseModel, frozen=True, defer_build=True):
     """A summary that replaces a span of history. It never changes: ageing makes another one."""
 
@@ -187,13 +191,13 @@ class Checkpoint(BaseModel, frozen=True, defer_build=True):
 
     def message(self, own: OwnText) -> Message:
         """Return the message that stands for the checkpoint in a prompt."""
-        return Message(
+        return Message.trusted(
             role="user",
             content=self.text(own),
             id=self.id,
             token_count=self.token_count or None,
             timestamp=self.until,
-            metadata=MessageMetadata(source="checkpoint"),
+            metadata=OURS,
         )
 
 

@@ -201,9 +201,10 @@ def _as_shown(
     fold = Fold(history, overhead_tokens=0, strict_turns=state.setting.strict_turns)
     if projection is not None:
         fold.take(projection, counted=True)
-    fold.follow(min(len(history), fold.seen + len(links)))
-    cut = projection.cut if projection else 0
-    rows = list(_rows(history, fold, leading))
+    cut, rows = projection.cut if projection else 0, list(_rows(history, fold, leading))
+    while len(rows) <= len(links) and fold.seen < len(history):  # several may be sent as one
+        fold.follow(min(len(history), fold.seen + leading + len(links) + 1))
+        rows = list(_rows(history, fold, leading))
     inside = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
     used, known, notes = 0, leading, 0
     for i, row in enumerate(rows):
