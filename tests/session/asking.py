@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,8 @@ from compact.testing import ScriptedSummarizer
 
 Dict = dict[str, Any]
 STORES = ("in memory", "SQLite")
+PATIENCE = 30.0
+"""Seconds after which something never comes, on a machine that is busy with others."""
 FACT = "The zircon valve opens at 417 kelvin; see src/valves/zircon.py."
 
 
@@ -44,6 +47,14 @@ def talk(ctx: ContextManager, turns: int, *, words: int = 60) -> None:
     for i in range(turns):
         ctx.add_message(role="user", content=f"Question {i}: " + "what of the roof? " * words)
         ctx.add_message(role="assistant", content=f"Answer {i}: " + "the roof holds. " * words)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for it."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.002)
 
 
 def of(seen: Iterable[object], *kinds: type) -> list[Any]:

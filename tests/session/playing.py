@@ -418,8 +418,12 @@ class Player:
         except CannotFit as error:
             self.cannot(error, self.ctx._session.view.size)
             return
-        reopened = self.open(self.ctx._session.view.size).get_context_for_model()
+        again = self.open(self.ctx._session.view.size)
+        reopened = again.get_context_for_model()
         assert list(map(key, reopened)) == list(map(key, prompt)), "reopened it is another prompt"
+        assert (again.branch_id, again.goals) == (self.ctx.branch_id, self.ctx.goals)
+        assert again.checkpoints == self.ctx.checkpoints
+        assert again.active_context().tokens == self.ctx.active_context().tokens
 
     def remember(self) -> None:
         """As it was said: other words may be shown in the place of a system prompt."""

@@ -230,18 +230,6 @@ def test_a_store_that_fails_fails_no_call() -> None:
         assert len(manager.session("s").history) == 120
 
 
-def test_compressing_by_hand_says_what_to_keep() -> None:
-    """K-6, K-16: at least 40 % is freed; the note reaches the summarizer."""
-    asked = ScriptedSummarizer("We spoke of beams. The oak beam of the gable was kept.")
-    with CompactManager(CONFIG, summarizer=asked) as manager:
-        messages = talk(0, 20)
-        sent = manager.manual_compact("s", messages, "keep what was said of oak")
-        assert checker.prompt_tokens(sent) < 0.6 * checker.prompt_tokens(messages)
-        assert asked.requests[0].guidance == "keep what was said of oak"
-        assert manager.preflight("s", messages) == sent
-        assert manager.manual_compact("none", []) == []
-
-
 def test_what_is_asked_for_right_after_a_compression_is_done_as_well() -> None:
     """K-6, K-16: with its note, which the decision has, and as JSON only says that there is one."""
     seen: list[Event] = []

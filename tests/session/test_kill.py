@@ -128,14 +128,6 @@ def torture(folder: Path, kills: int, number: int) -> Crashes:
 
 
 @pytest.mark.slow
-def test_a_killed_writer_breaks_no_promise(tmp_path: Path) -> None:
-    """Twenty kills at random instants; more behind the marker, three hundred at night."""
-    crashes = torture(tmp_path, 20, 7)
-    assert sum(map(len, crashes.kept.values())) > 100
-    assert crashes.compressions > 10, "checkpoints had time to age and merge"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["compress", "undo", "restore"])
 def test_a_step_that_nobody_lived_to_promise_is_whole(tmp_path: Path, kind: str) -> None:
     """A writer dies between a commit and its promise: the step counts, and what was shown before it

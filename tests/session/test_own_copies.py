@@ -84,19 +84,6 @@ def test_what_was_returned_may_be_changed(format: str) -> None:
     assert prompt_of(model.contexts[-1], format) == [*said(format), said(format)[0]]
 
 
-def test_what_stands_beside_the_messages_is_a_copy_too() -> None:
-    """Tool schemas and blocks of a system prompt are counted once, and sent as counted (FR-1)."""
-    tools = [{"type": "function", "function": {"name": "look", "description": "Looks."}}]
-    system = [{"type": "text", "text": "You are a roofer."}]
-    ctx = ContextManager(window=4_096, format="anthropic", tools=tools, system=system)
-    ctx.add_message(role="user", content="hello")
-    tools[0]["function"]["description"] = LARGE  # type: ignore[index]
-    system[0]["text"] = LARGE
-    context = ctx.active_context()
-    assert LARGE not in str(context.tools)
-    assert context.system_text == "You are a roofer."
-
-
 def spoil_message(message: Message) -> None:
     """Make all that the message shows of its provider's dictionary large."""
     raws = [message.wire, *(part.raw for part in message.parts)]
@@ -162,17 +149,20 @@ def test_messages_that_were_added_may_be_changed(format: str) -> None:
 
 
 def test_what_stands_beside_the_context_may_be_changed() -> None:
-    """Tool schemas and blocks of a system prompt, too (FR-1)."""
+    """Tool schemas and blocks of a system prompt, given and read (FR-1)."""
     tools = [{"type": "function", "function": {"name": "look", "description": "Looks."}}]
     system = [{"type": "text", "text": "You are a roofer."}]
     ctx = ContextManager(window=4_096, format="anthropic", tools=tools, system=system)
     ctx.add_message(role="user", content="hello")
+    before = deepcopy((tools, system))
+    tools[0]["function"]["description"] = LARGE  # type: ignore[index]
+    system[0]["text"] = LARGE
     context: Any = ctx.active_context()
     context.tools[0]["function"]["description"] = LARGE
     context.system[0]["text"] = LARGE
     again = ctx.active_context()
     assert LARGE not in str(again)
-    assert (list(again.tools), list(again.system or ())) == (tools, system)
+    assert (list(again.tools), list(again.system or ())) == before
 
 
 def test_one_call_shares_nothing_with_its_caller() -> None:

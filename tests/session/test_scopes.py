@@ -23,7 +23,6 @@ from compact.config import CompactConfig
 from compact.errors import InvalidConfig, InvalidInput, NotFound
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
-from compact.messages.sessions import Snapshot
 from compact.session.goals import Goals
 from compact.session.recall import RecallTools
 from compact.session.views.review import Review
@@ -156,18 +155,13 @@ def theirs_in(store: SessionStore) -> list[Message]:
     return [entry.message for entry in store.read(branch.id, 0, branch.messages)]
 
 
-def snapshot_of(ctx: ContextManager) -> Snapshot:
-    """A snapshot of theirs."""
-    return ctx.store.snapshots("theirs")[0]
-
-
 def goal_of(ctx: ContextManager) -> str:
     """The id of a goal of theirs."""
     with ContextManager(window=4_096, store=ctx.store, session_id="theirs", scope="bob") as other:
         return other.goals[0].id
 
 
-@pytest.fixture(params=["alice", "default", ""])
+@pytest.fixture(params=["alice", ""])
 def scope(request: pytest.FixtureRequest) -> str:
     """Whose session is tried for; none is the default one."""
     return str(request.param)
