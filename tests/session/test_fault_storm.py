@@ -103,14 +103,6 @@ def ordering(messages: list[dict[str, Any]]) -> list[str]:
     return [line for line in lines if "Assistant: " not in line.partition(ORDERS)[0]]
 
 
-def test_orders_of_nobody_are_seen() -> None:
-    """The judge is not blind."""
-    start = "[Record · as of message 3 · digest 012345678901234]\n\n## Facts\n- "
-    told, planted = f"{start}Assistant: {ORDERS}", f"{start}{ORDERS}"
-    assert ordering([{"role": "user", "content": told}]) == []
-    assert ordering([{"role": "user", "content": planted}]) == [f"- {ORDERS}"]
-
-
 def judge_prompts(faults: list[str]) -> Any:
     """A server's own count of a prompt, which notes what should not have been sent."""
 

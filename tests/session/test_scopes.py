@@ -251,21 +251,3 @@ def missing(kind: type) -> set[str]:
 @pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.__name__)
 def test_every_method_has_a_case(kind: type) -> None:
     assert missing(kind) == set(), "say in this file what they do with another scope's session"
-
-
-def test_a_method_without_a_case_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryManager, "peek", lambda _: None, raising=False)
-    assert missing(MemoryManager) == {"peek"}
-
-
-def test_a_leak_is_noticed(store: SQLiteManager, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cases can fail."""
-    monkeypatch.setattr(MemoryManager, "session", lambda self, name: self.store.session(name))
-    for name in ("describe", "session"):
-        with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-            test_no_method_crosses_a_scope(
-                store, "alice", MemoryManager, name, REFUSED[MemoryManager][name]
-            )
-    leaking: Try = lambda memory: memory.store.sessions()  # noqa: E731
-    with pytest.raises(AssertionError, match="theirs"):
-        test_no_method_crosses_a_scope(store, "alice", MemoryManager, "sessions", leaking)
