@@ -3,13 +3,14 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from compact import ContextManager, SQLiteManager
+from compact.errors import StoreFailed
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.protocols import SessionStore
 from compact.store.inmemory import InMemoryStore
@@ -60,6 +61,20 @@ def until(condition: Callable[[], object]) -> None:
 def of(seen: Iterable[object], *kinds: type) -> list[Any]:
     """The events of these kinds."""
     return [event for event in seen if isinstance(event, kinds)]
+
+
+class Failing(InMemoryStore):
+    """A store whose methods of these names fail."""
+
+    failing: Collection[str] = ()
+    fault: Exception = StoreFailed("the disk is full")
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__
+        return found("_fail") if name in found("failing") else found(name)
+
+    def _fail(self, *_: object, **__: object) -> None:
+        raise self.fault
 
 
 class Clock:

@@ -111,8 +111,10 @@ DOORS: dict[str, Callable[[ContextManager], Sequence[Message]]] = {
 }
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("door", "format"),
+    [*((door, "anthropic") for door in DOORS), *(("history", format) for format in FORMATS)],
+)
 def test_what_is_read_may_be_changed(door: str, format: str) -> None:
     """The next prompt is as it was counted, whichever view of the session somebody changes
     (FR-1)."""

@@ -33,8 +33,6 @@ FAILED = ErrorRaised(stage="commit", error="StoreFailed", message="full")
 STAGES_RUN = [StageStarted(stage=stage, done=0.0) for stage in STAGES]
 
 
-def in_session(event: Event, session_id: str, **changed: Any) -> Event:
-    return event.model_copy(update={"session_id": session_id, **changed})
 
 
 def told(*events: Event, session_id: str = "s") -> list[EndedSpan]:
