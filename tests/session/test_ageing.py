@@ -116,6 +116,17 @@ def test_a_dry_run_counts_what_a_digest_counts(store: SQLiteManager, memory: Mem
     assert dry.tokens_after == pytest.approx(real.tokens_after, rel=0.1)
 
 
+def test_what_is_important_keeps_every_word(store: SQLiteManager, memory: MemoryManager) -> None:
+    put(store, "marked", days=500, important=True)
+    put(store, "later", days=500)
+    assert memory.age(DAY).written == 1
+    memory.describe("later", important=True)
+    rows = by_id(memory.age(DAY))
+    assert (rows["marked"].due, rows["marked"].why) == (FULL, "marked as important")
+    assert (rows["later"].now, rows["later"].action) == (METADATA, "drop")
+    assert memory.digest("later") is None
+
+
 def test_what_is_worth_it_keeps_every_word_for_longer_and_is_read_once(
     store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
