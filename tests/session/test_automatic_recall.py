@@ -359,6 +359,8 @@ def test_secrets_are_not_quoted(tmp_path):
         (block,) = quoted(shown(ctx))
         assert BOAT in block
         assert KEY not in block
+    with opened(file) as ctx:
+        assert quoted(shown(ctx)) == [block]
 
 
 # --- deleting, failing, formats -------------------------------------------------------------------
