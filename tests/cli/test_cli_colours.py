@@ -22,8 +22,6 @@ import struct
 import termios
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
-SPINNER = set("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-"""What stands before progress, which vanishes."""
 
 
 def on_terminal(*arguments, columns=80, **environment):

@@ -427,10 +427,12 @@ class Player:
             self.cannot(error, self.ctx._session.view.size)
             return
         live = self.ctx._session.view
-        reopened = self.open(live.size)
-        again = reopened.get_context_for_model()
-        assert list(map(key, again)) == list(map(key, prompt)), "reopened it is another prompt"
-        found = reopened._session.view
+        again = self.open(live.size)
+        reopened = again.get_context_for_model()
+        assert list(map(key, reopened)) == list(map(key, prompt)), "reopened it is another prompt"
+        assert (again.branch_id, again.goals) == (self.ctx.branch_id, self.ctx.goals)
+        assert again.checkpoints == self.ctx.checkpoints
+        found = again._session.view
         assert (found._trigger, found.tokens) == (live._trigger, live.tokens), "another trigger"
 
     def remember(self) -> None:

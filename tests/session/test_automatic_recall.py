@@ -349,24 +349,18 @@ def test_the_same_words_are_quoted_once(file):
     assert "".join(quoted(prompt)).count(BOAT) == 1
 
 
-def test_titles_are_quoted_without_secrets(file):
+def test_secrets_are_not_quoted(tmp_path):
+    file = tmp_path / "chat.db"
+    filled(file, boat=f"{BOAT} The key is {KEY}.")
     with MemoryManager(file) as memory:
         memory.describe("old", title=f"key {KEY}")
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
         (block,) = quoted(shown(ctx))
-    assert BOAT in block
-    assert KEY not in block
-
-
-def test_secrets_are_not_quoted(tmp_path):
-    file = tmp_path / "chat.db"
-    filled(file, boat=f"{BOAT} The key is {KEY}.")
-    with opened(file) as ctx:
-        ctx.add_message(role="user", content=ASKED)
-        (block,) = quoted(shown(ctx))
         assert BOAT in block
         assert KEY not in block
+    with opened(file) as ctx:
+        assert quoted(shown(ctx)) == [block]
 
 
 # --- deleting, failing, formats -------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact import ContextManager, MemoryManager
-from compact.errors import InvalidArgument, ModelFailed, ModelUnavailable, NotFound
+from compact.errors import InvalidArgument, ModelFailed, NotFound
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
 from compact.store.sqlite.store import SQLiteManager
@@ -63,23 +63,6 @@ def test_an_answer_is_found_by_the_question_before_it(store: SQLiteManager) -> N
     memory = MemoryManager(store)
     assert ("a", 1) in found(memory.search("which crane is hired", limit=2))
     assert memory.search("which crane is hired").sessions[0].session_id == "a"
-
-
-@pytest.mark.parametrize("mine", ["default", "tenant"])
-def test_nothing_crosses_a_scope(store: SQLiteManager, mine: str) -> None:
-    """S-5: neither what is found nor what is told of it, whatever is asked for by name."""
-    put(store, "ours", "The crane is ours.", "The roof too.", scope="default")
-    put(store, "theirs", "The crane is theirs.", "The roof too.", scope="tenant")
-    other = {"default": "theirs", "tenant": "ours"}[mine]
-    memory = MemoryManager(store, scope=mine)
-    every = [memory.search("crane roof"), memory.search("crane", sessions=[other, "nowhere"])]
-    every.append(memory.search("crane", recent=True, about="theirs ours"))
-    assert other not in "".join(result.model_dump_json() for result in every)
-    assert found(every[1]) == []
-    for refused in (memory.session, memory.describe):
-        with pytest.raises(NotFound):
-            refused(other)
-    assert [each.id for each in memory.sessions()] != [other]
 
 
 def test_filters_choose_and_neighbours_still_speak(store: SQLiteManager) -> None:
@@ -162,15 +145,6 @@ def test_chinese_is_searched_by_its_letters(store: SQLiteManager) -> None:
     put(store, "b", "屋顶漏水。", "好的。")
     memory = MemoryManager(store)
     assert memory.search("办公室搬到哪里").hits[0].session_id == "a"
-
-
-def test_what_was_deleted_is_found_no_more(store: SQLiteManager) -> None:
-    put(store, "a", "The roof is tight.")
-    put(store, "b", "The roof leaks.")
-    memory = MemoryManager(store)
-    assert len(found(memory.search("roof"))) == 2
-    store.delete_session("a")
-    assert found(memory.search("roof")) == [("b", 0)]
 
 
 def test_another_process_is_seen(tmp_path: Path) -> None:
@@ -285,29 +259,6 @@ def test_what_is_known_follows_what_is_stored(steps: list[tuple[str, int, list[s
 def _anew(store: SQLiteManager, query: str) -> list[tuple[str, int]]:
     store._memory._known.clear()
     return found(MemoryManager(store).search(query, limit=99))
-
-
-class FailingEmbedder(HashEmbedder):
-    """Embeds what is stored, and no question."""
-
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:
-        if query:
-            raise ModelUnavailable("the server is down", model="hash")
-        return super().embed(texts, query=query)
-
-
-def test_where_the_embedder_fails_words_are_searched_and_the_result_says_so(
-    tmp_path: Path,
-) -> None:
-    with MemoryManager(tmp_path / "chat.db", embedder=FailingEmbedder(16)) as memory:
-        memory.store.session("a", create=Session(id="a", branch=Branch(id="a", session_id="a")))
-        memory.store.append("a", [Entry(Message(role="user", content="the mooring on the quay"))])
-        assert memory.embed() == 1
-        found = memory.search("mooring")
-        assert found.method == "lexical"
-        assert "the server is down" in (found.failed or "")
-        assert [hit.position for hit in found.hits] == [0]
-        assert memory.search("mooring", method="lexical").failed is None
 
 
 class BrokenEmbedder(HashEmbedder):

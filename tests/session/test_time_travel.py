@@ -106,24 +106,6 @@ def test_restore_gives_exactly_the_prompt_of_the_snapshot() -> None:
     assert [s.purpose for s in ctx.time.snapshots()] == ["recovery", "rollback"]
 
 
-def test_undo_of_a_restore_goes_back_to_the_old_branch() -> None:
-    """With its messages, its goals and its prompt (FR-1)."""
-    ctx = compressed()
-    snapshot = ctx.time.snapshot()
-    fill(ctx, 50, 53)
-    ctx.goals.set(["Later goal."])
-    old, later = ctx.branch_id, ctx.get_context_for_model()
-    ctx.time.restore(snapshot)
-    ctx.add_message(role="user", content="on the new branch")
-    there = ctx.get_context_for_model()
-    ctx.time.undo()
-    assert (ctx.branch_id, ctx.get_context_for_model()) == (old, later)
-    assert [g.text for g in ctx.goals] == ["Later goal."]
-    ctx.time.redo()
-    assert ctx.get_context_for_model() == there
-    assert ctx.goals == ()
-
-
 def test_a_snapshot_of_early_days_is_restored() -> None:
     """Its policy called ratios percentages."""
     ctx = session()
