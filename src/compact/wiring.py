@@ -406,6 +406,12 @@ def _on_server(address: str, scope: str | None) -> SessionStore:
     return PostgresStore(address, scope=scope)
 
 
+def memory_store(store: SessionStore, scope: str) -> SQLiteManager:
+    """Return a store that has an index, as memory uses it. One on a server shows `scope` only."""
+    within = getattr(store, "within_scope", None)
+    return cast("SQLiteManager", store if within is None else within(scope))
+
+
 def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
     """Return the vector index of a store's messages, kept in the store's file.
 

@@ -40,8 +40,8 @@ def found(result: SearchResult) -> list[tuple[str, int]]:
 
 
 @pytest.fixture
-def store() -> SQLiteManager:
-    return SQLiteManager()
+def store(indexed_store: Any) -> Any:
+    return indexed_store
 
 
 def test_what_a_session_said_is_found_at_once() -> None:

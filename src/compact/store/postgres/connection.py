@@ -123,20 +123,23 @@ def _rows(db: Connection, sql: str, given: Given = ()) -> list[TupleRow]:
 
 
 def _prepare(db: Connection) -> None:
-    """Make the tables where there are none.
+    """Make the tables, or bring them to this version, in one transaction.
 
     Raises:
         StoreFailed: they are of a newer version.
     """
     _rows(db, "SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-    if _rows(db, "SELECT to_regclass(%s)", (f"{schema.NAME}.version",)) == [(None,)]:
-        db.execute(schema.TABLES.encode())
-        return
-    number = _rows(db, f"SELECT number FROM {schema.NAME}.version")[0][0]
+    is_new = _rows(db, "SELECT to_regclass(%s)", (f"{schema.NAME}.version",)) == [(None,)]
+    number = 0 if is_new else _rows(db, f"SELECT number FROM {schema.NAME}.version")[0][0]
     if number > schema.VERSION:
         raise StoreFailed(
             f"the tables are of version {number}, {schema.VERSION} is known: update compact"
         )
+    if number < schema.VERSION:
+        db.execute("SET LOCAL lock_timeout = '10s'")  # rather fail than hold up every writer
+        for step in schema.STEPS[number : schema.VERSION]:
+            db.execute(step.encode())
+        db.execute(f"UPDATE {schema.NAME}.version SET number = {schema.VERSION}".encode())
 
 
 def _line(error: Exception) -> str:
