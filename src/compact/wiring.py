@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from compact.models.providers.embedders import TypedEmbedder as TypedEmbedder
     from compact.models.providers.embedders import embedder as embedder
     from compact.models.providers.ollama_chat import ollama_models as ollama_models
+    from compact.store.postgres.store import PostgresStore as PostgresStore
     from compact.store.sqlite.backup import put_back as put_back
     from compact.store.sqlite.backup import put_to_work as put_to_work
     from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
@@ -413,17 +414,19 @@ def memory_store(store: SessionStore, scope: str) -> SQLiteManager:
 
 
 def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
-    """Return the vector index of a store's messages, kept in the store's file.
+    """Return the vector index of a store's messages, kept in the store's file or on its server.
 
     Raises:
-        InvalidArgument: the store is no `SQLiteManager`, or the backend cannot be loaded.
+        InvalidArgument: the store keeps no vectors, or the backend cannot be loaded.
     """
+    if hasattr(store, "within_scope"):
+        return cast("VectorStore", store.vectors)
     from compact.store.sqlite.store import SQLiteManager
     from compact.store.sqlite.vector_store import VectorStore
 
     if not isinstance(store, SQLiteManager):
         raise InvalidArgument(
-            "embedder", "vectors are kept in a SQLiteManager, and in no other store"
+            "embedder", "vectors are kept in a file or in PostgreSQL, and in no other store"
         )
     return VectorStore(store, backend=backend)
 
@@ -504,9 +507,9 @@ def store_engine() -> dict[str, Any]:
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
     """Return an open store's faults, and by branch the positions lost to earlier damage."""
     from compact.store.sqlite.recovery import lost_in
-    from compact.store.sqlite.store import SQLiteManager
 
-    wrong = store.integrity_check() if isinstance(store, SQLiteManager) else []
+    check = getattr(store, "integrity_check", None)
+    wrong = check() if check is not None else []
     return wrong, {} if wrong else lost_in(store)
 
 

@@ -666,7 +666,7 @@ class MemoryManager:
         return self._ageings[-1]
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
-        return ageing_of(self._index, self._scope, self._settings, clock, self._archives())
+        return ageing_of(self._store, self._scope, self._settings, clock, self._archives())
 
     def _archives(self) -> ArchivalManager | None:
         # A memory without a file has no place for archives, unless a folder was given.

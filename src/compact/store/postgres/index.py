@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
 from struct import pack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
@@ -130,7 +130,7 @@ class ScopeIndex:
         self._branches: list[bytes] = []
         self._known: _Known | None = None
 
-    def ask(self, sql: str, **given: object) -> list[tuple[object, ...]]:
+    def ask(self, sql: str, **given: object) -> list[tuple[Any, ...]]:
         """Run a statement that names the scope."""
         return self._query(sql, {"scope": self._scope, **given})
 
@@ -148,10 +148,10 @@ class ScopeIndex:
         """Return the branch and the position of a key."""
         return self._branches[key >> POSITION_BITS], key & ((1 << POSITION_BITS) - 1)
 
-    def stretches(self, ranges: Sequence[tuple[int, int]]) -> dict[str, list[object]]:
-        """Return ranges of keys as columns for a statement."""
+    def stretches(self, ranges: Sequence[tuple[int, int]]) -> list[Stretch]:
+        """Return ranges of keys, both ends included, as positions of branches."""
         ends = [(*self.place(first), last - first + 1) for first, last in ranges]
-        return _columns([Stretch(branch, low, low + more) for branch, low, more in ends])
+        return [Stretch(branch, low, low + more) for branch, low, more in ends]
 
     # --- words ------------------------------------------------------------------------------------
 
@@ -222,27 +222,27 @@ class ScopeIndex:
             if not rows:
                 return
             stops = {bytes(row[0]): row[1] + 1 for row in rows}
-            columns = {"branches": list(stops), "stops": list(stops.values())}
-            columns["starts"] = [starts[branch] for branch in stops]
-            self.ask(_ADD, **columns, **self._words_in(rows))
+            given = {"branches": list(stops), "stops": list(stops.values())}
+            given["starts"] = [starts[branch] for branch in stops]
+            self.ask(_ADD, **given, **self._words_in(rows))
             done += len(rows)
             tell(done)
             last = bytes(rows[-1][0])
             starts = {name: stops.get(name, at) for name, at in starts.items() if name >= last}
 
-    def _words_in(self, rows: Sequence[Sequence[object]]) -> dict[str, list[object]]:
-        columns = defaultdict[str, list[object]](list)
+    def _words_in(self, rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+        found = defaultdict[str, list[Any]](list)
         for branch, *row in rows:
             message = entry_of(row).message
             words = searchable(message)
             at, length, signs, role, speaker = noted(message, words)
             hashes = {self._hash(stem) for stem in _stems_in(index_words(words))}
-            columns["of"].append(branch)
-            columns["positions"].append(row[0])
-            columns["words"].append("{" + ",".join(map(str, sorted(hashes))) + "}")
-            columns["facts"].append(pack(LAYOUT, at, length, signs, role, 0))
-            columns["speakers"].append(encoded(speaker) if speaker else None)
-        return columns
+            found["of"].append(branch)
+            found["positions"].append(row[0])
+            found["words"].append("{" + ",".join(map(str, sorted(hashes))) + "}")
+            found["facts"].append(pack(LAYOUT, at, length, signs, role, 0))
+            found["speakers"].append(encoded(speaker) if speaker else None)
+        return found
 
     def holding(
         self,
@@ -258,7 +258,7 @@ class ScopeIndex:
         wanted = [self._stems(name) for name in names]
         is_within = 0 < len(within) <= MOST_RANGES
         sql = _HOLDING.format(_WITHIN if is_within else "")
-        ends = self.stretches(within) if is_within else {}
+        ends = columns(self.stretches(within) if is_within else [])
         held = defaultdict[int, set[int]](set)
         words = sorted(set().union(*wanted))
         for word, branch, positions in self.ask(sql, words=words, **ends) if words else ():
@@ -307,7 +307,7 @@ class ScopeIndex:
             branches[row.id] = known if known and is_same else _Facts(row.made, *empty)
         new = [Stretch(row.id, row.fork + len(branches[row.id].rows), row.indexed) for row in state]
         new = [each for each in new if each.low < each.high]
-        rows = self.ask(_FACTS, **_columns(new)) if new else []
+        rows = self.ask(_FACTS, **columns(new)) if new else []
         for branch, group in groupby(rows, itemgetter(0)):
             own = list(group)
             packed = np.frombuffer(b"".join(bytes(row[1]) for row in own), list(FIELDS))
@@ -374,7 +374,8 @@ class ScopeIndex:
         return Told(found, titles)
 
 
-def _columns(stretches: Sequence[Stretch]) -> dict[str, list[object]]:
+def columns(stretches: Sequence[Stretch]) -> dict[str, list[Any]]:
+    """Return stretches as columns for a statement."""
     names = "branches", "starts", "stops"
     return {name: [each[place] for each in stretches] for place, name in enumerate(names)}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from compact import forks
 from compact.errors import InvalidArgument, InvalidInput, NotFound, Superseded
@@ -71,6 +71,12 @@ class PostgresSessions:
     def close(self) -> None:
         """Close the connections."""
         self._server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- sessions ---------------------------------------------------------------------------------
 

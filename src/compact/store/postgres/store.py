@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from compact.errors import InvalidArgument, Superseded
+from compact.errors import InvalidArgument, NotFound, Superseded
 from compact.messages import codec
 from compact.messages.sessions import Found
 from compact.messages.times import Times
 from compact.store.archives.files import copies_in, discard_copies
+from compact.store.postgres.checking import faults_of
 from compact.store.postgres.connection import Connections, Query, decoded, encoded
 from compact.store.postgres.forgetting import delete, take_out_names
 from compact.store.postgres.index import ScopeIndex
 from compact.store.postgres.rows import Log, session_in
 from compact.store.postgres.sessions import PostgresSessions
+from compact.store.postgres.vectors import ScopeVectors
 from compact.text.archived import ForgottenReport
 from compact.text.conversation import Conversation
 from compact.text.digests import CompressedConversation, DigestNote, Lease
@@ -108,6 +112,11 @@ class PostgresStore(PostgresSessions):
     def told(self, keys: Sequence[int], sessions: Sequence[str]) -> Told:
         """Return the messages with these keys and the titles of these sessions, if they exist."""
         return self.index.told(keys, sessions)
+
+    @property
+    def vectors(self) -> ScopeVectors:
+        """The vectors of the store's scope. Raises the error of `own_scope`."""
+        return ScopeVectors(self._server, self.index)
 
     def unindexed(self) -> int:
         """Return how many messages of the scope have no words yet."""
@@ -215,6 +224,39 @@ class PostgresStore(PostgresSessions):
         """Release a lease, unless another process has taken it meanwhile."""
         sql = "DELETE FROM compact.leases WHERE scope = %s AND name = %s AND holder = %s"
         self._server.query(sql, (self.own_scope, encoded(lease.name), lease.holder))
+
+    # --- checking ---------------------------------------------------------------------------------
+
+    def integrity_check(self, *, most: int | None = None) -> list[str]:
+        """Return what is wrong with the messages of all branches, or of the `most` last changed of
+        each scope. Reads them all.
+        """
+        sql = "SELECT id FROM compact.branches WHERE scope = %s ORDER BY updated DESC NULLS LAST"
+        found = list[str]()
+        for scope in self.scopes():
+            store, names = self.within_scope(scope), self._server.query(sql, (scope,))
+            for (name,) in names[:most]:
+                with suppress(NotFound):  # its session may be deleted meanwhile
+                    branch = store.branch(decoded(name))
+                    before = store.chain(branch.id, branch.fork)
+                    found += faults_of(self._server.query, scope, branch, before)
+        return found
+
+    def scopes(self) -> list[str]:
+        """Return the store's scope, or all scopes that have sessions, by name."""
+        if self._scope is not None:
+            return [self._scope]
+        rows = self._server.query("SELECT DISTINCT scope FROM compact.sessions ORDER BY scope", ())
+        return [row[0] for row in rows]
+
+    def describe_server(self) -> dict[str, Any]:
+        """Return the versions of the server and of the tables, and the database's size in bytes."""
+        sql = """
+            SELECT current_setting('server_version'), number,
+                pg_database_size(current_database()) FROM compact.version
+        """
+        ((server, tables, size),) = self._server.query(sql, ())
+        return {"server": server, "schema": tables, "bytes": size}
 
     # --- deleting ---------------------------------------------------------------------------------
 
