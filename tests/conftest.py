@@ -45,11 +45,23 @@ def pytest_report_header() -> str | None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator["Server"]:
-    """A PostgreSQL server; `database()` is empty each time."""
+    """A PostgreSQL server; `database()` is empty each time. Whatever test uses it: a statement that
+    does not name its tenant is refused.
+    """
+    from compact.store.postgres import connection
     from tests.store.postgres_server import NEWEST, running
+    from tests.store.statements import untenanted
 
+    run = connection._rows
+
+    def read(db: Any, sql: str, given: Any = ()) -> list[Any]:
+        assert untenanted(sql) == [], sql
+        return run(db, sql, given)
+
+    connection._rows = read
     with running(NEWEST) as started:
         yield started
+    connection._rows = run
 
 
 @pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])

@@ -8,7 +8,7 @@ at their first use, as compressing a list of messages needs none of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -397,14 +397,23 @@ def shown_name(store: str) -> str:
 
 
 def _on_server(address: str, scope: str | None) -> SessionStore:
+    return cast("PostgresStore", _of_postgres("store:PostgresStore")(address, scope=scope))
+
+
+def set_up_server(address: str, *, citus: bool = False, role: str | None = None) -> Iterator[str]:
+    """Make a server's tables, and yield a sentence on each step (`store.postgres.setup.set_up`)."""
+    yield from _of_postgres("setup:set_up")(address, citus=citus, role=role)
+
+
+def _of_postgres(name: str) -> Any:  # noqa: ANN401 - a name of the adapter
+    module, _, own = name.partition(":")
     try:
-        from compact.store.postgres.store import PostgresStore
+        return getattr(import_module(f"compact.store.postgres.{module}"), own)
     except ImportError as missing:
         from compact.models.providers.clients import how_to_install
 
         how = how_to_install("postgres")
         raise InvalidArgument("store", f"sessions in PostgreSQL need psycopg: {how}") from missing
-    return PostgresStore(address, scope=scope)
 
 
 def memory_store(store: SessionStore, scope: str) -> SQLiteManager:

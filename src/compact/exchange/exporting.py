@@ -27,7 +27,7 @@ from compact.store.whole_session import WholeSession, read_whole
 
 Value = TypeVar("Value", bound=BaseModel)
 Redact = Callable[[str], str]
-_OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
+OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
 """Prefixes of notes about a running process, which are not part of the session."""
 
 
@@ -37,7 +37,7 @@ def whole_session(store: SessionStore, session_id: str) -> WholeSession:
     Raises:
         NotFound: there is no such session.
     """
-    return read_whole(store, session_id, without=_OF_THIS_PROCESS)
+    return read_whole(store, session_id, without=OF_THIS_PROCESS)
 
 
 # --- without secrets ------------------------------------------------------------------------------

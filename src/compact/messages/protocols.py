@@ -408,8 +408,9 @@ class BlobStore(Protocol):
 class SessionTransfer(Protocol):
     """Brings sessions from elsewhere into a store. Each step is all or nothing."""
 
-    def put_session(self, whole: WholeSession) -> Session:
-        """Store a new session with everything that belongs to it. Return the stored session.
+    def put_session(self, whole: WholeSession, *, replaces: bool = False) -> Session:
+        """Store a new session with everything that belongs to it. Return the stored session. If it
+        `replaces`, a session of that id is deleted in the same step.
 
         Raises:
             Superseded: a session with that id exists.

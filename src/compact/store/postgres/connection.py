@@ -23,6 +23,7 @@ _LOCK = 0x636F6D70
 Connection = psycopg.Connection[TupleRow]
 Given = Sequence[Any] | Mapping[str, Any]
 """Values of a statement, by place or by name."""
+_SET_SCOPE = b"SELECT set_config('compact.scope', %s, true)"
 Query = Callable[[str, Given], list[TupleRow]]
 """Runs a statement and returns its rows."""
 
@@ -32,15 +33,19 @@ class Broken(StoreFailed):
 
 
 class Connections:
-    """Gives connections to one database. Tables are made at the first use."""
+    """Gives connections to one database. Tables are made at the first use.
 
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self.name = schema.without_password(address)
-        """The address without its password, for errors."""
-        self._lock = forks.Lock()
-        self._made: ConnectionPool[Connection] | None = None
-        self._is_closed = False
+    With row-level security the server shows rows of one scope only: that of these connections,
+    which is set anew for each transaction, so a pooler may lie between.
+    """
+
+    def __init__(self, address: str | _Pool, scope: str | None = None) -> None:
+        self._all = _Pool(address) if isinstance(address, str) else address
+        self._scope = scope
+
+    def within(self, scope: str | None) -> Connections:
+        """Return the same connections for another scope."""
+        return Connections(self._all, scope)
 
     def query(self, sql: str, given: Given, *, again: bool = True) -> list[TupleRow]:
         """Run one statement, which is a transaction by itself, and return its rows. If the
@@ -51,8 +56,13 @@ class Connections:
             StoreFailed: the server cannot be reached, or refuses the statement.
         """
         try:
-            with self._connection() as db:
-                return _rows(db, sql, given)
+            with self._all.connection() as db:
+                if self._scope is None or not self._all.is_walled:
+                    return _rows(db, sql, given)
+                with db.pipeline():  # one transaction in one round trip
+                    db.execute(_SET_SCOPE, (self._scope,))
+                    cursor = db.execute(sql.encode(), given)
+                return cursor.fetchall() if cursor.description else []
         except Broken:
             if not again:
                 raise
@@ -63,11 +73,32 @@ class Connections:
         """Give a function that runs a statement within one transaction, which is undone if the
         block fails. Raises the errors of `query`.
         """
-        with self._connection() as db, db.transaction():
+        with self._all.connection() as db, db.transaction():
+            if self._scope is not None and self._all.is_walled:
+                db.execute(_SET_SCOPE, (self._scope,))
             yield lambda sql, given: _rows(db, sql, given)
 
+    def close(self) -> None:
+        """Close all connections."""
+        self._all.close()
+
+
+class _Pool:
+    """A pool that is opened at the first use."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.name = schema.without_password(address)
+        """The address without its password, for errors."""
+        self.is_walled = False
+        """Whether the tables have row-level security."""
+        self._lock = forks.Lock()
+        self._made: ConnectionPool[Connection] | None = None
+        self._is_closed = False
+
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
+    def connection(self) -> Iterator[Connection]:
+        """Give a connection, with its errors in words."""
         pool = self._pool()
         try:
             with pool.connection() as db:
@@ -91,7 +122,7 @@ class Connections:
     def _opened(self) -> ConnectionPool[Connection]:
         try:
             with psycopg.connect(self._address, connect_timeout=int(WAIT)) as db:
-                _prepare(db)
+                self.is_walled = _prepare(db)
         except psycopg.errors.InsufficientPrivilege as error:
             raise StoreFailed(f"{self.name}: no right to make tables: {_line(error)}") from error
         except psycopg.ProgrammingError as error:
@@ -122,8 +153,9 @@ def _rows(db: Connection, sql: str, given: Given = ()) -> list[TupleRow]:
     return cursor.fetchall() if cursor.description else []
 
 
-def _prepare(db: Connection) -> None:
-    """Make the tables, or bring them to this version, in one transaction.
+def _prepare(db: Connection) -> bool:
+    """Make the tables, or bring them to this version, in one transaction. Return whether they have
+    row-level security.
 
     Raises:
         StoreFailed: they are of a newer version.
@@ -140,6 +172,8 @@ def _prepare(db: Connection) -> None:
         for step in schema.STEPS[number : schema.VERSION]:
             db.execute(step.encode())
         db.execute(f"UPDATE {schema.NAME}.version SET number = {schema.VERSION}".encode())
+    walled = "SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass(%s)"
+    return bool(_rows(db, walled, (f"{schema.NAME}.messages",))[0][0])
 
 
 def _line(error: Exception) -> str:

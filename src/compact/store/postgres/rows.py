@@ -16,6 +16,8 @@ from compact.store.session_file import row_of_projection
 from compact.store.whole_session import OwnPart, WholeSession, since
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ACROSS = "/* across scopes */ true"
+"""The condition of a statement that looks at all scopes. A store with a scope sends none."""
 LINE = """
     WITH RECURSIVE line (id, parent, low, high, ceiling) AS (
         SELECT id, parent, fork, messages, fork FROM compact.branches
@@ -200,7 +202,7 @@ def branch_in(query: Query, scope: str, branch_id: str) -> Branch:
     Raises:
         NotFound: the scope has no such branch.
     """
-    sql = f"SELECT {BRANCH} FROM compact.branches b WHERE scope = %s AND id = %s"
+    sql = f"SELECT {BRANCH} FROM compact.branches b WHERE b.scope = %s AND b.id = %s"
     rows = query(sql, (scope, encoded(branch_id)))
     if not rows:
         raise NotFound(f"no branch {branch_id!r} in this store")
@@ -242,8 +244,9 @@ def hash_at(query: Query, scope: str, branch_id: str) -> bytes:
 
 def has_branch(query: Query, scope: str | None, name: str) -> bool:
     """Whether a scope has a branch of that name; any scope where it is None."""
-    sql = "SELECT 1 FROM compact.branches WHERE id = %s AND (%s::text IS NULL OR scope = %s)"
-    return bool(query(sql, (encoded(name), scope, scope)))
+    only, given = (ACROSS, ()) if scope is None else ("scope = %s", (scope,))
+    sql = f"SELECT 1 FROM compact.branches WHERE id = %s AND {only}"
+    return bool(query(sql, (encoded(name), *given)))
 
 
 def insert_branch(

@@ -7,7 +7,7 @@ An append is one statement that compares the branch's length and its hash with w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from compact import forks
@@ -27,7 +27,9 @@ from compact.messages.sessions import (
     free_branch_id,
 )
 from compact.store.postgres.connection import Broken, Connections, Query, decoded, encoded
+from compact.store.postgres.forgetting import delete
 from compact.store.postgres.rows import (
+    ACROSS,
     APPEND,
     BRANCH,
     ENTRY,
@@ -63,7 +65,8 @@ class PostgresSessions:
         if scope is not None and not codec.is_storable(scope):
             raise InvalidArgument("scope", "PostgreSQL holds no NUL and no half surrogate pair")
         self._scope = scope
-        self._server = Connections(address) if isinstance(address, str) else address
+        connections = Connections(address) if isinstance(address, str) else address
+        self._server = connections.within(scope)
         self._lock = forks.Lock()
         self._tails: dict[tuple[str, str], Tail] = {}
         self._scopes: dict[tuple[str, str], str] = {}
@@ -116,8 +119,9 @@ class PostgresSessions:
             raise InvalidInput(f"there is a branch {branch.id!r} already")
         return True
 
-    def put_session(self, whole: WholeSession) -> Session:
-        """Store a new session with everything that belongs to it. Return it.
+    def put_session(self, whole: WholeSession, *, replaces: bool = False) -> Session:
+        """Store a new session with everything that belongs to it, and delete the one with its id if
+        it `replaces` that. Return it.
 
         Raises:
             Superseded: a session with that id exists.
@@ -126,6 +130,10 @@ class PostgresSessions:
         session, scope = whole.session, whole.session.scope
         with self._server.transaction() as query:
             root = whole.parts[0].branch
+            if replaces:
+                with suppress(NotFound):
+                    delete(query, scope, session.id, has_vectors=self._has_vectors())
+                self._forget_known()
             if not self._insert(query, session.model_copy(update={"branch": root})):
                 raise Superseded(f"there is a session {session.id!r}")
             for part in whole.parts:
@@ -139,10 +147,8 @@ class PostgresSessions:
     def sessions(self, *, scope: str | None = None) -> list[Session]:
         """Return the sessions of one scope or of all scopes, last changed first."""
         wanted = [each for each in (scope, self._scope) if each is not None]
-        sql = f"""
-            {SESSION} WHERE {" AND ".join(["s.scope = %s"] * len(wanted)) or "true"}
-            ORDER BY coalesce(b.updated, s.updated) DESC
-        """
+        only = " AND ".join(["s.scope = %s"] * len(wanted)) or ACROSS
+        sql = f"{SESSION} WHERE {only} ORDER BY coalesce(b.updated, s.updated) DESC"
         return [session_of(row) for row in self._server.query(sql, wanted)]
 
     def describe(
@@ -277,7 +283,7 @@ class PostgresSessions:
         """Return all branches of a session, oldest first."""
         sql = f"""
             SELECT {BRANCH} FROM compact.branches b
-            WHERE scope = %(scope)s AND session = %(session)s ORDER BY number
+            WHERE b.scope = %(scope)s AND b.session = %(session)s ORDER BY b.number
         """
         log = self._log(session_id)
         given = {"scope": log.scope, "session": log.session}
@@ -416,7 +422,7 @@ class PostgresSessions:
             known = self._scopes.get((table, id))
         if known is not None:
             return known
-        sql = f"SELECT DISTINCT scope FROM compact.{table} WHERE id = %s LIMIT 2"
+        sql = f"SELECT DISTINCT scope FROM compact.{table} WHERE id = %s AND {ACROSS} LIMIT 2"
         rows = self._server.query(sql, (encoded(id),))
         if len(rows) > 1:
             raise InvalidInput(f"two scopes have {id!r}: open the store with a scope")
@@ -450,6 +456,15 @@ class PostgresSessions:
         except NotFound:
             scope = ""
         return Log(self._server.query, scope, session_id)
+
+    def _has_vectors(self) -> bool:
+        return self._server.query("SELECT to_regclass('compact.vectors')", ()) != [(None,)]
+
+    def _forget_known(self) -> None:
+        """Forget what is known of branches and scopes, after a deletion."""
+        with self._lock:
+            self._tails.clear()
+            self._scopes.clear()
 
     def _key_of(self, branch_id: str) -> dict[str, Any]:
         return {"scope": self._scope_of("branches", branch_id), "branch": encoded(branch_id)}

@@ -24,7 +24,7 @@ from compact.store.postgres.checking import faults_of
 from compact.store.postgres.connection import Connections, Query, decoded, encoded
 from compact.store.postgres.forgetting import delete, take_out_names
 from compact.store.postgres.index import ScopeIndex
-from compact.store.postgres.rows import Log, session_in
+from compact.store.postgres.rows import ACROSS, Log, session_in
 from compact.store.postgres.sessions import PostgresSessions
 from compact.store.postgres.vectors import ScopeVectors
 from compact.text.archived import ForgottenReport
@@ -246,8 +246,8 @@ class PostgresStore(PostgresSessions):
         """Return the store's scope, or all scopes that have sessions, by name."""
         if self._scope is not None:
             return [self._scope]
-        rows = self._server.query("SELECT DISTINCT scope FROM compact.sessions ORDER BY scope", ())
-        return [row[0] for row in rows]
+        rows = self._server.query(f"SELECT DISTINCT scope FROM compact.sessions WHERE {ACROSS}", ())
+        return sorted(row[0] for row in rows)
 
     def describe_server(self) -> dict[str, Any]:
         """Return the versions of the server and of the tables, and the database's size in bytes."""
@@ -276,13 +276,8 @@ class PostgresStore(PostgresSessions):
             for each in sorted(ids):
                 removed.update(delete(query, scope, each, has_vectors=has_vectors))
             quoted = take_out_names(query, scope, ids)
-        with self._lock:
-            self._tails.clear()
-            self._scopes.clear()
+        self._forget_known()
         return removed, quoted
-
-    def _has_vectors(self) -> bool:
-        return self._server.query("SELECT to_regclass('compact.vectors')", ()) != [(None,)]
 
     def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
         """Delete a session everywhere, and before it the folders `copies` that its compressions
