@@ -15,13 +15,11 @@ from typing import Literal, NamedTuple, cast
 
 from compact import wiring
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
-from compact.exchange.exporting import OF_THIS_PROCESS
+from compact.exchange.exporting import MOVED, NOT_OF_THE_SESSION, whole_session
 from compact.messages import codec
 from compact.messages.protocols import SessionStore, SessionTransfer
 from compact.store.whole_session import WholeSession, read_whole
 
-MARK = "moved"
-"""The name of the note that says what the source had."""
 Outcome = Literal["moved", "renewed", "there", "kept", "gone"]
 """`moved`: new in the target. `renewed`: it had grown in the source. `there`: nothing to do.
 `kept`: the target has another session of that id, or somebody wrote in both; it stays as it is.
@@ -73,17 +71,17 @@ def _one(
         except NotFound:
             outcome: Outcome = "moved"
         else:
-            mark = target.notes(session_id).get(MARK, {}).get("outline")
+            mark = target.notes(session_id).get(MOVED, {}).get("outline")
             if now == known or (mark == now and known != mark):
                 return Moved(session_id, scope, "there", 0)
             if mark != known:
                 why = "was written in both since" if mark else "has the same id and other contents"
                 return Moved(session_id, scope, "kept", 0, f"a session that {why} is there")
             outcome = "renewed"
-        whole = read_whole(source, session_id, without=(*OF_THIS_PROCESS, MARK))
+        whole = whole_session(source, session_id)
         if outline_of(whole) != now:
             continue
-        marked = replace(whole, notes={**(whole.notes or {}), MARK: {"outline": now}})
+        marked = replace(whole, notes={**(whole.notes or {}), MOVED: {"outline": now}})
         try:
             transfer = cast("SessionTransfer", target)
             transfer.put_session(marked, replaces=outcome == "renewed")
@@ -113,7 +111,7 @@ def _gone(source: SessionStore, target: SessionStore, scope: str | None) -> Iter
     for each in target.sessions(scope=scope):
         if (each.scope, each.id) not in here:
             other = wiring.memory_store(target, each.scope)
-            if MARK in other.notes(each.id):
+            if MOVED in other.notes(each.id):
                 why = "it was deleted in the source: compactctl memory forget deletes it here"
                 yield Moved(each.id, each.scope, "gone", 0, why)
 
@@ -128,8 +126,7 @@ def outline(store: SessionStore, session_id: str) -> str:
     Raises:
         NotFound: there is no such session.
     """
-    without = (*OF_THIS_PROCESS, MARK)
-    whole = read_whole(store, session_id, without=without, with_messages=False)
+    whole = read_whole(store, session_id, without=NOT_OF_THE_SESSION, with_messages=False)
     chains = {
         each.branch.id: store.chain(each.branch.id, each.branch.messages) for each in whole.parts
     }

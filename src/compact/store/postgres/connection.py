@@ -43,6 +43,11 @@ class Connections:
         self._all = _Pool(address) if isinstance(address, str) else address
         self._scope = scope
 
+    @property
+    def name(self) -> str:
+        """The address without its password, for errors."""
+        return self._all.name
+
     def within(self, scope: str | None) -> Connections:
         """Return the same connections for another scope."""
         return Connections(self._all, scope)
