@@ -52,16 +52,16 @@ def postgres() -> Iterator["Server"]:
     from tests.store.postgres_server import NEWEST, running
     from tests.store.statements import untenanted
 
-    run = connection._rows
+    send = connection._sent
 
-    def read(db: Any, sql: str, given: Any = ()) -> list[Any]:
+    def read(db: Any, sql: str, given: Any) -> Any:
         assert untenanted(sql) == [], sql
-        return run(db, sql, given)
+        return send(db, sql, given)
 
-    connection._rows = read
+    connection._sent = read
     with running(NEWEST) as started:
         yield started
-    connection._rows = run
+    connection._sent = send
 
 
 @pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])

@@ -105,13 +105,13 @@ def test_scopes_do_not_see_each_other(address: str) -> None:
 def test_each_statement_names_one_scope(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that distributes by tenant sends it to one node."""
     asked: list[tuple[str, Any]] = []
-    run = connection._rows
+    send = connection._sent
 
-    def noted(db: connection.Connection, sql: str, given: connection.Given = ()) -> list[Any]:
+    def noted(db: connection.Connection, sql: str, given: connection.Given) -> Any:
         asked.append((sql, given))
-        return run(db, sql, given)
+        return send(db, sql, given)
 
-    monkeypatch.setattr(connection, "_rows", noted)
+    monkeypatch.setattr(connection, "_sent", noted)
     with closing(PostgresStore(address, scope="x")) as store:
         conversation(store)
         store.fork("a", 7)

@@ -16,7 +16,7 @@ import pytest
 
 from compact import ContextManager, MemoryManager, SQLiteManager
 from compact.cli.main import main
-from compact.errors import InvalidArgument, NotFound
+from compact.errors import InvalidArgument, InvalidConfig, InvalidInput, NotFound
 from compact.exchange.exporting import whole_session
 from compact.exchange.moving import move
 from compact.store.postgres import schema

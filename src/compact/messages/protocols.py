@@ -8,6 +8,7 @@ Memory needs more of a store: a `SQLiteManager`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from compact.messages.asking import ASK
@@ -333,10 +334,25 @@ Version = tuple[int, int]
 class Versioned(Protocol):
     """A store that can tell whether anything was stored meanwhile."""
 
-    def version(self) -> Version | None:
-        """Return a value that changes with every stored transaction: a counter of other writers'
-        transactions, and one of this store's own (an append is one). None if unknown now.
+    def version(self, branch_id: str) -> Version | None:
+        """Return two counters. One of them changes with every stored transaction on the session of
+        that branch, and perhaps on others. The second one counts appends by this store, and may
+        count more. None if unknown now.
         """
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """A store for which each answer is a round trip."""
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within the block, this thread asks for nothing twice, unless it writes."""
+
+    def read_ahead(self, *calls: Callable[[], object]) -> None:
+        """Ask in one round trip what the calls of this store ask first. They are not answered."""
+
+    def newest(self, session_id: str, window: int) -> Projection | None:
+        """Return the projection of a window's newest move. The block's version is that of now."""
 
 
 @runtime_checkable

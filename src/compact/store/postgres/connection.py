@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -11,7 +12,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from compact import forks
-from compact.errors import InvalidArgument, StoreFailed
+from compact.errors import InvalidArgument, NotFound, StoreFailed
 from compact.store.postgres import schema
 
 MOST_CONNECTIONS = 8
@@ -23,6 +24,8 @@ _LOCK = 0x636F6D70
 Connection = psycopg.Connection[TupleRow]
 Given = Sequence[Any] | Mapping[str, Any]
 """Values of a statement, by place or by name."""
+_READS = ("SELECT", "WITH RECURSIVE")
+"""How a statement begins that only reads."""
 _SET_SCOPE = b"SELECT set_config('compact.scope', %s, true)"
 Query = Callable[[str, Given], list[TupleRow]]
 """Runs a statement and returns its rows."""
@@ -30,6 +33,21 @@ Query = Callable[[str, Given], list[TupleRow]]
 
 class Broken(StoreFailed):
     """The connection broke: whether the statement was carried out is unknown."""
+
+
+class _Ahead(threading.local):
+    """What a thread has read ahead."""
+
+    answers: dict[tuple[str, str], list[TupleRow]] | None = None
+    is_planning = False
+
+
+class _Planned(Exception):
+    """A statement that is to be asked together with others."""
+
+    def __init__(self, sql: str, given: Given) -> None:
+        super().__init__(sql)
+        self.sql, self.given = sql, given
 
 
 class Connections:
@@ -42,6 +60,7 @@ class Connections:
     def __init__(self, address: str | _Pool, scope: str | None = None) -> None:
         self._all = _Pool(address) if isinstance(address, str) else address
         self._scope = scope
+        self._ahead = _Ahead()
 
     @property
     def name(self) -> str:
@@ -60,24 +79,79 @@ class Connections:
             Broken: the connection broke. Whether the statement was carried out is unknown.
             StoreFailed: the server cannot be reached, or refuses the statement.
         """
+        answers = self._ahead.answers
+        if answers is None:
+            return self._query(sql, given, again=again)
+        key = sql, repr(given)
+        if key not in answers:
+            if self._ahead.is_planning:
+                raise _Planned(sql, given)
+            if not sql.lstrip().startswith(_READS):
+                answers.clear()
+                return self._query(sql, given, again=again)
+            answers[key] = self._query(sql, given, again=again)
+        return answers[key]
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Keep the answers to this thread's reading statements within the block."""
+        self._ahead.answers = {}
+        try:
+            yield
+        finally:
+            self._ahead.answers = None
+
+    def read_ahead(self, *calls: Callable[[], object]) -> None:
+        """Ask in one round trip what these calls ask first (`ReadsAhead`)."""
+        planned = list[_Planned]()
+        self._ahead.is_planning = True
+        for call in calls:
+            try:
+                call()
+            except _Planned as one:
+                planned.append(one)
+            except NotFound:  # as an answer says that is known
+                continue
+            finally:
+                self._ahead.is_planning = call is not calls[-1]
+        with suppress(Broken):  # then each is asked by itself
+            for one, rows in zip(planned, self._together(planned), strict=True):
+                self.know(one.sql, one.given, rows)
+
+    def know(self, sql: str, given: Given, rows: list[TupleRow]) -> None:
+        """Keep the answer to a statement for this thread's block (`at_once`)."""
+        if self._ahead.answers is not None:
+            self._ahead.answers[sql, repr(given)] = rows
+
+    def _together(self, planned: Sequence[_Planned]) -> list[list[TupleRow]]:
+        with self._all.connection() as db:
+            with db.pipeline():
+                if self._scope is not None and self._all.is_walled:
+                    db.execute(_SET_SCOPE, (self._scope,))
+                cursors = [_sent(db, one.sql, one.given) for one in planned]
+            return [cursor.fetchall() for cursor in cursors]
+
+    def _query(self, sql: str, given: Given, *, again: bool) -> list[TupleRow]:
         try:
             with self._all.connection() as db:
                 if self._scope is None or not self._all.is_walled:
                     return _rows(db, sql, given)
                 with db.pipeline():  # one transaction in one round trip
                     db.execute(_SET_SCOPE, (self._scope,))
-                    cursor = db.execute(sql.encode(), given)
+                    cursor = _sent(db, sql, given)
                 return cursor.fetchall() if cursor.description else []
         except Broken:
             if not again:
                 raise
-        return self.query(sql, given, again=False)
+        return self._query(sql, given, again=False)
 
     @contextmanager
     def transaction(self) -> Iterator[Query]:
         """Give a function that runs a statement within one transaction, which is undone if the
         block fails. Raises the errors of `query`.
         """
+        if self._ahead.answers is not None:
+            self._ahead.answers.clear()
         with self._all.connection() as db, db.transaction():
             if self._scope is not None and self._all.is_walled:
                 db.execute(_SET_SCOPE, (self._scope,))
@@ -153,8 +227,12 @@ class _Pool:
             pool.close()
 
 
+def _sent(db: Connection, sql: str, given: Given) -> psycopg.Cursor[TupleRow]:
+    return db.execute(sql.encode(), given)
+
+
 def _rows(db: Connection, sql: str, given: Given = ()) -> list[TupleRow]:
-    cursor = db.execute(sql.encode(), given)
+    cursor = _sent(db, sql, given)
     return cursor.fetchall() if cursor.description else []
 
 

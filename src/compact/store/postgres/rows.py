@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.messages import chain, codec
 from compact.messages.changes import Change
-from compact.messages.checkpoints import Checkpoint
 from compact.messages.sessions import Branch, Entry, Move, Projection, Session
 from compact.store.postgres.connection import Query, decoded, encoded
 from compact.store.session_file import row_of_projection
 from compact.store.whole_session import OwnPart, WholeSession, since
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PROJECTION = """
+    SELECT p.id, p.session, p.body, ARRAY(
+        SELECT c.body FROM compact.log c WHERE c.scope = %(scope)s AND c.session = p.session
+        AND c.kind = 'checkpoint' AND c.id = ANY(p.refers))
+    FROM compact.log p WHERE p.scope = %(scope)s AND p.kind = 'projection' AND p.id = %(id)s
+"""
+VERSION = """
+    SELECT s.last, (SELECT sum(b.appends)::bigint FROM compact.branches b
+        WHERE b.scope = %(scope)s AND b.session = o.session)
+    FROM compact.branches o JOIN compact.sessions s ON s.scope = %(scope)s AND s.id = o.session
+    WHERE o.scope = %(scope)s AND o.id = %(branch)s
+"""
+NEWEST = """
+    SELECT s.branch, s.last, (SELECT sum(b.appends)::bigint FROM compact.branches b
+            WHERE b.scope = %(scope)s AND b.session = s.id),
+        p.id, p.session, p.body, ARRAY(
+            SELECT c.body FROM compact.log c WHERE c.scope = %(scope)s AND c.session = p.session
+            AND c.kind = 'checkpoint' AND c.id = ANY(p.refers))
+    FROM compact.sessions s LEFT JOIN compact.log p ON p.scope = %(scope)s
+        AND p.kind = 'projection' AND p.id = (
+            SELECT m.refers[1] FROM compact.log m WHERE m.scope = %(scope)s AND m.session = s.id
+            AND m.kind = 'move' AND m.frame = %(window)s ORDER BY m.number DESC LIMIT 1)
+    WHERE s.scope = %(scope)s AND s.id = %(session)s
+"""
+"""The active branch, what `VERSION` gives of it, and `PROJECTION` of a window's newest move."""
 ACROSS = "/* across scopes */ true"
 """The condition of a statement that looks at all scopes. A store with a scope sends none."""
 LINE = """
@@ -37,7 +61,7 @@ BRANCH = "b.id, b.session, b.parent, b.fork, b.messages, b.tokens, b.created"
 APPEND = """
     WITH grown AS (
         UPDATE compact.branches SET messages = %(at)s + %(added)s, tokens = tokens + %(more)s,
-            hash = %(hash)s, updated = %(updated)s
+            hash = %(hash)s, updated = %(updated)s, appends = appends + 1
         WHERE scope = %(scope)s AND id = %(branch)s AND messages = %(at)s AND hash = %(before)s
         RETURNING 1
     )
@@ -75,12 +99,22 @@ class Log:
         return int(last) - count + 1
 
     def add(
-        self, kind: str, number: int, id: str, body: object, *, frame: int | None = None
-    ) -> bool:
-        """Add an entry, unless its id is there; whether it was added."""
-        sql = "INSERT INTO compact.log VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
-        row = (self.scope, self.session, kind, number, encoded(id), frame, codec.dump(body))
-        return bool(self._query(f"{sql} RETURNING 1", row))
+        self,
+        kind: str,
+        number: int,
+        id: str,
+        body: object,
+        *,
+        frame: int | None = None,
+        refers: Sequence[str] = (),
+    ) -> None:
+        """Add an entry, unless its id is there."""
+        sql = """
+            INSERT INTO compact.log VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+        """
+        names = list(map(encoded, refers))
+        row = (self.scope, self.session, kind, number, encoded(id), frame, codec.dump(body), names)
+        self._query(sql, row)
 
     def rows(self, kind: str, where: str = "true", *given: object) -> list[tuple[int, Any]]:
         """Return numbers and bodies of entries, oldest first."""
@@ -115,17 +149,11 @@ class Log:
         sql = "SELECT session FROM compact.log WHERE scope = %s AND kind = 'projection' AND id = %s"
         known = self._query(sql, (self.scope, encoded(projection.id)))
         if not known:
-            self.add("projection", self.next(), projection.id, row_of_projection(projection))
+            names = [each.id for each in projection.checkpoints]
+            row = row_of_projection(projection)
+            self.add("projection", self.next(), projection.id, row, refers=names)
         elif bytes(known[0][0]) != self.session:
             raise InvalidInput(f"another session has a projection {projection.id!r} already")
-
-    def checkpoints(self, names: Collection[str] | None = None) -> list[Checkpoint]:
-        """Return checkpoints, oldest first: all, or those of `names`."""
-        if names is None:
-            rows = self.rows("checkpoint")
-        else:
-            rows = self.rows("checkpoint", "id = ANY(%s)", list(map(encoded, names)))
-        return [Checkpoint.model_validate(value) for _, value in rows]
 
     def put(self, whole: WholeSession) -> None:
         """Store the log of a new session."""
@@ -147,7 +175,8 @@ class Log:
     def add_move(self, move: Move) -> None:
         """Add a move."""
         body = move.model_dump(mode="json", exclude={"number"})
-        self.add("move", move.number, str(move.number), body, frame=move.window)
+        to = [] if move.projection_id is None else [move.projection_id]
+        self.add("move", move.number, str(move.number), body, frame=move.window, refers=to)
 
     def record(self, changes: Sequence[Change]) -> int:
         """Append changes with the next numbers; returns the first."""

@@ -91,9 +91,12 @@ CREATE TABLE {NAME}.words (
 );
 ALTER TABLE {NAME}.branches
     ADD COLUMN indexed integer NOT NULL DEFAULT 0, -- positions from here on have no words yet
+    ADD COLUMN appends bigint NOT NULL DEFAULT 0, -- how many there were
     ADD COLUMN made uuid NOT NULL DEFAULT gen_random_uuid(); -- another one if it is made again
 UPDATE {NAME}.branches SET indexed = fork;
 ALTER TABLE {NAME}.sessions ADD COLUMN entered timestamptz NOT NULL DEFAULT clock_timestamp();
+ALTER TABLE {NAME}.log
+    ADD COLUMN refers bytea[]; -- a move's projection; a projection's checkpoints
 CREATE TABLE {NAME}.leases (
     scope text COLLATE "C" NOT NULL,
     name bytea NOT NULL,

@@ -6,8 +6,8 @@ An append is one statement that compares the branch's length and its hash with w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Self
 
 from compact import forks
@@ -15,6 +15,7 @@ from compact.errors import InvalidArgument, InvalidInput, NotFound, Superseded
 from compact.messages import chain, codec
 from compact.messages.changes import Change
 from compact.messages.checkpoints import Checkpoint
+from compact.messages.protocols import Version
 from compact.messages.sessions import (
     SHORTEST_ID,
     Branch,
@@ -35,7 +36,10 @@ from compact.store.postgres.rows import (
     ENTRY,
     IN_LINE,
     LINE,
+    NEWEST,
+    PROJECTION,
     SESSION,
+    VERSION,
     Log,
     Tail,
     activate,
@@ -80,6 +84,14 @@ class PostgresSessions:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within the block, ask for nothing twice (`ReadsAhead`)."""
+        return self._server.at_once()
+
+    def read_ahead(self, *calls: Callable[[], object]) -> None:
+        """Ask in one round trip what the calls ask first (`ReadsAhead`)."""
+        self._server.read_ahead(*calls)
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -316,6 +328,11 @@ class PostgresSessions:
         rows = self._server.query(sql, {"scope": scope, "hash": chain, "most": most})
         return [(decoded(name), ends) for name, ends in rows]
 
+    def version(self, branch_id: str) -> Version | None:
+        """Return how often the session of a branch was changed, and how many appends it had."""
+        rows = self._rows(branch_id, VERSION)
+        return (rows[0][0], rows[0][1]) if rows else None
+
     # --- projections and moves --------------------------------------------------------------------
 
     def commit(self, step: Step) -> Move:
@@ -348,23 +365,41 @@ class PostgresSessions:
 
     def projection(self, projection_id: str) -> Projection:
         """Return a projection with its checkpoints."""
-        sql = """
-            SELECT session, body FROM compact.log
-            WHERE scope = %s AND kind = 'projection' AND id = %s
-        """
         missing = f"no projection {projection_id!r} in this store"
         scope = self._scope_of("log", projection_id, missing)
-        rows = self._server.query(sql, (scope, encoded(projection_id)))
+        rows = self._server.query(PROJECTION, {"scope": scope, "id": encoded(projection_id)})
         if not rows:
             raise NotFound(missing)
-        value = codec.load(bytes(rows[0][1]))
-        log = Log(self._server.query, scope, decoded(rows[0][0]))
-        known = log.checkpoints(value["checkpoints"])
+        return self._projection_in(rows[0])
+
+    def newest(self, session_id: str, window: int) -> Projection | None:
+        """Return the projection of a window's newest move, and keep it and the version for this
+        thread's block (`ReadsAhead`).
+        """
+        log = self._log(session_id)
+        given = {"scope": log.scope, "session": log.session, "window": window}
+        rows = self._server.query(NEWEST, given)
+        if not rows:
+            return None
+        branch, last, appends, *row = rows[0]
+        self._server.know(VERSION, {**self._key_of(decoded(branch))}, [(last, appends)])
+        if row[0] is None:
+            return None
+        self._server.know(PROJECTION, {"scope": log.scope, "id": row[0]}, [tuple(row)])
+        return self._projection_in(row)
+
+    def _projection_in(self, row: Sequence[Any]) -> Projection:
+        _, session, body, own = row
+        value = codec.load(bytes(body))
+        known = [Checkpoint.model_validate(codec.load(bytes(each))) for each in own]
+        if len(known) < len(value["checkpoints"]):  # of the first version of the tables
+            known = self.checkpoints(decoded(session))
         return projection_in(value, {each.id: each for each in known}, codec.decode_whole)
 
     def checkpoints(self, session_id: str) -> list[Checkpoint]:
         """Return all checkpoints ever committed, oldest first."""
-        return self._log(session_id).checkpoints()
+        rows = self._log(session_id).rows("checkpoint")
+        return [Checkpoint.model_validate(value) for _, value in rows]
 
     # --- changes, snapshots and notes -------------------------------------------------------------
 
@@ -395,7 +430,9 @@ class PostgresSessions:
 
     def delete_snapshots(self, session_id: str, ids: Collection[str]) -> None:
         """Delete the session's snapshots with these ids; unknown ids are ignored."""
-        self._log(session_id).delete("snapshot", "id = ANY(%s)", list(map(encoded, ids)))
+        with suppress(NotFound), self._in_session(session_id) as (query, scope):
+            names = list(map(encoded, ids))
+            Log(query, scope, session_id).delete("snapshot", "id = ANY(%s)", names)
 
     def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
         """Store a note; None deletes it."""
@@ -437,14 +474,17 @@ class PostgresSessions:
 
     @contextmanager
     def _in_session(self, session_id: str) -> Iterator[tuple[Query, str]]:
-        """Give a transaction that holds the session's row, so writers of a session take turns.
+        """Give a transaction that holds the session's row, so writers of a session take turns. It
+        changes the session's version.
 
         Raises:
             NotFound: there is no such session.
         """
         scope = self._scope_of("sessions", session_id)
         with self._server.transaction() as query:
-            sql = "SELECT 1 FROM compact.sessions WHERE scope = %s AND id = %s FOR UPDATE"
+            sql = """
+                UPDATE compact.sessions SET last = last + 1 WHERE scope = %s AND id = %s RETURNING 1
+            """
             if not query(sql, (scope, encoded(session_id))):
                 raise NotFound(f"no session {session_id!r} in this store")
             yield query, scope

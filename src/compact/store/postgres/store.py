@@ -296,13 +296,13 @@ class PostgresStore(PostgresSessions):
         return self._forget(scope, ids, copies, scope=scope)
 
     def _forget(
-        self, scope: str, ids: Collection[str], copies: Sequence[str], **of: str
+        self, within: str, ids: Collection[str], copies: Sequence[str], **of: str
     ) -> ForgottenReport:
         places = list(map(Path, copies))
         files = sum(len(copies_in(place)) for place in places)
         for place in places:
             discard_copies(place)
-        removed, quoted = self._delete(scope, ids)
+        removed, quoted = self._delete(within, ids)
         removed["copies"] += files
         remains = tuple(f"{path} is a copy of it" for each in places for path in copies_in(each))
         return ForgottenReport.model_validate(

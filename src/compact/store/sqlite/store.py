@@ -174,8 +174,8 @@ class SQLiteManager:
         """The writing connection, for work that no method does. Leave no transaction open."""
         return self._pool.writer
 
-    def version(self) -> tuple[int, int] | None:
-        """See `Versioned`. Never waits."""
+    def version(self, branch_id: str = "") -> tuple[int, int] | None:
+        """See `Versioned`. Never waits. The version is that of the whole file."""
         return self._pool.version()
 
     def close(self) -> None:
