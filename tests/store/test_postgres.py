@@ -323,3 +323,83 @@ def test_managers_of_two_tenants_have_sessions_of_one_name(address: str) -> None
             assert two.preflight("a", said[:1]) == said[:1]
         assert one.recognize(said) == "a"
         assert len(one.session("a").history) == 2
+
+
+# --- round trips ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A name for each time that something is sent to the server."""
+    sent: list[str] = []
+
+    def counted(name: str, run: Any) -> Any:
+        def called(*given: Any, **more: Any) -> Any:
+            sent.append(name)
+            return run(*given, **more)
+
+        return called
+
+    for name in ("_query", "_together", "transaction"):
+        run = getattr(connection.Connections, name)
+        monkeypatch.setattr(connection.Connections, name, counted(name, run))
+    return sent
+
+
+def test_an_open_is_two_round_trips_and_a_turn_three(address: str, trips: list[str]) -> None:
+    """Whether a session is bare, or long and compressed. Of older messages, which are asked for
+    later, each page is read once.
+    """
+    with PostgresStore(address, scope="x") as store:
+        conversation(store)
+        with ContextManager(window=3_000, store=store, session_id="b", scope="x") as ctx:
+            ctx.add_message(role="user", content="hello")
+        for name in ("a", "b"):
+            trips.clear()
+            with ContextManager(window=3_000, store=store, session_id=name, scope="x") as ctx:
+                before = len(ctx.history)
+                assert trips == ["_together"] * 2
+                ctx.get_context_for_model()
+                for turn in range(6):
+                    trips.clear()
+                    ctx.add_message(role="user", content=f"And berth {turn}?")
+                    ctx.get_context_for_model()
+                    ctx.add_message(role="assistant", content="Free.")
+                    assert len(trips) <= (3 if turn > 3 else 4)
+                assert len(ctx.history) == before + 12
+
+
+def test_what_is_read_ahead_hides_nothing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another host does between the two round trips of an opening is in the next prompt."""
+    with PostgresStore(address, scope="x") as store, PostgresStore(address, scope="x") as other:
+        conversation(store)
+        together, trips = connection.Connections._together, list[int]()
+
+        def meanwhile(self: connection.Connections, planned: Any) -> Any:
+            rows = together(self, planned)
+            if not trips:
+                trips.append(1)
+                with ContextManager(window=3_000, store=other, session_id="a", scope="x") as ctx:
+                    ctx.add_message(role="user", content="Between the two.")
+                    ctx.goals.set(["Find a berth"])
+            return rows
+
+        monkeypatch.setattr(connection.Connections, "_together", meanwhile)
+        with ContextManager(window=3_000, store=store, session_id="a", scope="x") as ctx:
+            assert ctx.get_context_for_model()[-1]["content"].endswith("Between the two.")
+            assert [goal.text for goal in ctx.goals] == ["Find a berth"]
+        with ContextManager(window=3_000, store=other, session_id="a", scope="x") as ctx:
+            other.note("a", "x", {"y": 1})
+            assert other.notes("a")["x"] == {"y": 1}
+
+
+def test_within_a_block_a_write_is_seen_at_once(address: str) -> None:
+    with PostgresStore(address, scope="x") as store:
+        store.session("a", create=session("a", scope="x"))
+        with store.at_once():
+            store.read_ahead(lambda: store.notes("a"), lambda: store.read("a", 0, 9))
+            assert (store.notes("a"), store.read("a", 0, 9)) == ({}, [])
+            store.note("a", "x", {"y": 1})
+            store.append("a", [entry("said")])
+            assert store.notes("a") == {"x": {"y": 1}}
+            assert texts(store.read("a", 0, 9)) == ["said"]

@@ -342,11 +342,18 @@ class Versioned(Protocol):
 
 
 @runtime_checkable
-class ReadsAhead(Protocol):
-    """A store for which each answer is a round trip."""
+class ReadsAtOnce(Protocol):
+    """A store that can read several things together."""
 
     def at_once(self) -> AbstractContextManager[None]:
-        """Within the block, this thread asks for nothing twice, unless it writes."""
+        """Within the block, the store may answer this thread from one moment, until it writes. Its
+        version is not newer than that moment.
+        """
+
+
+@runtime_checkable
+class ReadsAhead(ReadsAtOnce, Protocol):
+    """A store for which each answer is a round trip."""
 
     def read_ahead(self, *calls: Callable[[], object]) -> None:
         """Ask in one round trip what the calls of this store ask first. They are not answered."""

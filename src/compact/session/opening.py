@@ -33,6 +33,7 @@ from compact.messages.protocols import (
     ChatModel,
     Emit,
     ReadsAhead,
+    ReadsAtOnce,
     SessionStore,
     StorageAdapter,
     Summarizer,
@@ -161,9 +162,10 @@ def opened(
     opened_store = wiring.session_store(store, options.get("scope", DEFAULT_SCOPE))
     owns = store is None or isinstance(store, str | Path)
     try:
-        if isinstance(opened_store, ReadsAhead) and (name := options.get("session_id")):
+        if isinstance(opened_store, ReadsAtOnce) and (name := options.get("session_id")):
             reads.enter_context(opened_store.at_once())
-            _read_ahead(opened_store, name, size)
+            if isinstance(opened_store, ReadsAhead):
+                _read_ahead(opened_store, name, size)
         session = _session_in(opened_store, options, asked.name, counter, model)
         if session.wire != asked.name:
             counter = _counter(session.wire, options, model, otherwise)

@@ -178,6 +178,10 @@ class SQLiteManager:
         """See `Versioned`. Never waits. The version is that of the whole file."""
         return self._pool.version()
 
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within the block, this thread reads in one transaction (`ReadsAtOnce`)."""
+        return self._pool.at_once()
+
     def close(self) -> None:
         """Close the file. Closing twice does no harm."""
         self._pool.close()
