@@ -429,7 +429,7 @@ def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
         InvalidArgument: the store keeps no vectors, or the backend cannot be loaded.
     """
     if hasattr(store, "within_scope"):
-        return cast("VectorStore", store.vectors)
+        return cast("VectorStore", cast("PostgresStore", store).vectors)
     from compact.store.sqlite.store import SQLiteManager
     from compact.store.sqlite.vector_store import VectorStore
 

@@ -1,5 +1,6 @@
 """Automatic recall: old turns before the newest message, in prompts that stay as they were."""
 
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -407,7 +408,7 @@ class FailingEmbedder(HashEmbedder):
 def test_a_search_that_fails_fails_no_turn(file, error, name):
     model, events = FailingEmbedder(64), list[Any]()
     model.error = error
-    with session_store(file) as store:
+    with closing(session_store(file)) as store:
         memory = MemoryManager(store, embedder=model)
         memory.embed()
         with opened(store, memory=memory, on_event=events.append) as ctx:
@@ -421,7 +422,7 @@ def test_a_search_that_fails_fails_no_turn(file, error, name):
 
 
 def test_a_store_that_takes_no_entry_fails_no_turn(file, monkeypatch):
-    with session_store(file) as store, opened(store) as ctx:
+    with closing(session_store(file)) as store, opened(store) as ctx:
 
         def full(*_, **__):
             raise StoreFailed("the disk is full")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from compact import ContextManager, MemoryManager, SQLiteManager
+from compact import ArchivalManager, ContextManager, MemoryManager, SQLiteManager
 from compact.cli.main import main
 from compact.errors import InvalidArgument, InvalidConfig, InvalidInput, NotFound
 from compact.exchange.exporting import whole_session
@@ -25,7 +25,7 @@ from compact.store.postgres.store import PostgresStore
 from compact.store.session_file import packed
 from compact.testing import HashEmbedder
 from tests.session.test_memory_manager import put
-from tests.session.test_scopes import LISTING, REFUSED, WORDS, ArchivalManager, opened
+from tests.session.test_scopes import LISTING, REFUSED, WORDS, opened
 from tests.store.making import entry, texts
 from tests.store.postgres_server import Server
 

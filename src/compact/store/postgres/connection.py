@@ -108,8 +108,8 @@ class Connections:
         for call in calls:
             try:
                 call()
-            except _Planned as one:
-                planned.append(one)
+            except _Planned as statement:
+                planned.append(statement)
             except NotFound:  # as an answer says that is known
                 continue
             finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from compact.errors import NotFound
 from compact.messages import codec
@@ -19,7 +19,7 @@ def delete(query: Query, scope: str, session_id: str, *, has_vectors: bool) -> C
     Raises:
         NotFound: the scope has no such session.
     """
-    key = {"scope": scope, "session": encoded(session_id)}
+    key: Mapping[str, object] = {"scope": scope, "session": encoded(session_id)}
     sql = "SELECT 1 FROM compact.sessions WHERE scope = %(scope)s AND id = %(session)s FOR UPDATE"
     if not query(sql, key):
         raise NotFound(f"no session {session_id!r} in this store")
@@ -37,7 +37,7 @@ def delete(query: Query, scope: str, session_id: str, *, has_vectors: bool) -> C
     return +removed
 
 
-def _count(query: Query, sql: str, key: dict[str, object]) -> int:
+def _count(query: Query, sql: str, key: Mapping[str, object]) -> int:
     counted = f"WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone"
     return int(query(counted, key)[0][0])
 

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
 from struct import pack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import apsw
 
@@ -419,4 +419,4 @@ def _stems_in(text: str) -> set[str]:
     found = _TOKENIZER.stems(
         data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
     )
-    return set(found)
+    return set(cast("list[str]", found))
