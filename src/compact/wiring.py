@@ -8,7 +8,7 @@ imported at their first use, because compressing a list of messages needs none o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from compact.models.providers.embedders import TypedEmbedder as TypedEmbedder
     from compact.models.providers.embedders import embedder as embedder
     from compact.models.providers.ollama_chat import ollama_models as ollama_models
+    from compact.store.postgres.store import PostgresStore as PostgresStore
     from compact.store.sqlite.backup import put_back as put_back
     from compact.store.sqlite.backup import put_to_work as put_to_work
     from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
@@ -396,28 +397,45 @@ def shown_name(store: str) -> str:
 
 
 def _on_server(address: str, scope: str | None) -> SessionStore:
+    return cast("PostgresStore", _of_postgres("store:PostgresStore")(address, scope=scope))
+
+
+def set_up_server(address: str, *, citus: bool = False, role: str | None = None) -> Iterator[str]:
+    """Make a server's tables, and yield a sentence on each step (`store.postgres.setup.set_up`)."""
+    yield from _of_postgres("setup:set_up")(address, citus=citus, role=role)
+
+
+def _of_postgres(name: str) -> Any:  # noqa: ANN401 - a name of the adapter
+    module, _, own = name.partition(":")
     try:
-        from compact.store.postgres.store import PostgresStore
+        return getattr(import_module(f"compact.store.postgres.{module}"), own)
     except ImportError as missing:
         from compact.models.providers.clients import how_to_install
 
         how = how_to_install("postgres")
         raise InvalidArgument("store", f"sessions in PostgreSQL need psycopg: {how}") from missing
-    return PostgresStore(address, scope=scope)
+
+
+def memory_store(store: SessionStore, scope: str) -> SQLiteManager:
+    """Return a store that has an index, as memory uses it. One on a server shows `scope` only."""
+    within = getattr(store, "within_scope", None)
+    return cast("SQLiteManager", store if within is None else within(scope))
 
 
 def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
-    """Return the index of vectors of a store's messages. It is kept in the store's file.
+    """Return the vector index of a store's messages, kept in the store's file or on its server.
 
     Raises:
-        InvalidArgument: the store is no `SQLiteManager`, or the backend cannot be loaded.
+        InvalidArgument: the store keeps no vectors, or the backend cannot be loaded.
     """
+    if hasattr(store, "within_scope"):
+        return cast("VectorStore", cast("PostgresStore", store).vectors)
     from compact.store.sqlite.store import SQLiteManager
     from compact.store.sqlite.vector_store import VectorStore
 
     if not isinstance(store, SQLiteManager):
         raise InvalidArgument(
-            "embedder", "vectors are kept in a SQLiteManager, and in no other store"
+            "embedder", "vectors are kept in a file or in PostgreSQL, and in no other store"
         )
     return VectorStore(store, backend=backend)
 
@@ -498,9 +516,9 @@ def store_engine() -> dict[str, Any]:
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
     """Return an open store's faults, and by branch the positions that earlier damage lost."""
     from compact.store.sqlite.recovery import lost_in
-    from compact.store.sqlite.store import SQLiteManager
 
-    wrong = store.integrity_check() if isinstance(store, SQLiteManager) else []
+    check = getattr(store, "integrity_check", None)
+    wrong = check() if check is not None else []
     return wrong, {} if wrong else lost_in(store)
 
 

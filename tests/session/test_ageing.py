@@ -43,7 +43,13 @@ def by_id(report: AgeingReport) -> dict[str, AgeingRow]:
 
 
 @pytest.fixture
-def store() -> Iterator[SQLiteManager]:
+def store(indexed_store: Any) -> Any:
+    return indexed_store
+
+
+@pytest.fixture
+def file_store() -> Iterator[SQLiteManager]:
+    """A store in a file: an application's clock says when its leases end."""
     with SQLiteManager() as store:
         yield store
 
@@ -110,7 +116,7 @@ def test_a_dry_run_counts_what_a_digest_counts(store: SQLiteManager, memory: Mem
     )
     store.append("week.b", [Entry(said, 1_000)])
     dry = memory.age(DAY, dry_run=True).rows[0]
-    assert store.digest_notes(None) == {}, "nothing is done"
+    assert store.digest_notes("default") == {}, "nothing is done"
     real = memory.age(DAY).rows[0]
     assert dry.tokens_before == real.tokens_before
     assert dry.tokens_after == pytest.approx(real.tokens_after, rel=0.1)
@@ -231,7 +237,7 @@ def test_ageing_never_crosses_a_scope(store: SQLiteManager) -> None:
     put(store, "theirs", days=8, scope="other")
     report = MemoryManager(store, settings=ALL_AGE).age(DAY)
     assert [row.session_id for row in report.rows] == ["ours"]
-    assert list(store.digest_notes(None)) == ["ours"]
+    assert list(store.digest_notes("default")) == ["ours"]
     assert store.digest_notes("other") == {}
 
 
@@ -282,57 +288,57 @@ def test_of_two_one_does_the_work(store: SQLiteManager, monkeypatch: pytest.Monk
     assert other.age_in_turn().complete, "it was let go of"
 
 
-def test_who_died_is_followed_after_the_lease(store: SQLiteManager) -> None:
-    put(store, "week", days=8)
+def test_who_died_is_followed_after_the_lease(file_store: SQLiteManager) -> None:
+    put(file_store, "week", days=8)
     clock = Clock(DAY)
-    dead, heir = ageing(store, clock), ageing(store, clock)
+    dead, heir = ageing(file_store, clock), ageing(file_store, clock)
     lease = Lease("age default", dead._holder)
-    assert store.hold_lease(lease, now=clock(), until=clock() + dead.lease)
+    assert file_store.hold_lease(lease, now=clock(), until=clock() + dead.lease)
     clock.at += dead.lease - timedelta(microseconds=1)
     assert not heir.age_in_turn().complete
     clock.at += timedelta(microseconds=1)
     assert heir.age_in_turn().written == 1
 
 
-def test_who_lost_the_lease_commits_nothing(store: SQLiteManager) -> None:
+def test_who_lost_the_lease_commits_nothing(file_store: SQLiteManager) -> None:
     """Whatever the clocks say: the lease is looked at in the transaction that commits."""
-    put(store, "a", days=8)
-    put(store, "b", days=8)
+    put(file_store, "a", days=8)
+    put(file_store, "b", days=8)
     clock = Clock(DAY)
-    slow, heirs = ageing(store, clock), Lease("age default", "the heir")
+    slow, heirs = ageing(file_store, clock), Lease("age default", "the heir")
 
     def taken_over() -> bool:
         clock.at += slow.lease
-        return not store.hold_lease(heirs, now=clock(), until=clock() + slow.lease)
+        return not file_store.hold_lease(heirs, now=clock(), until=clock() + slow.lease)
 
     report = slow.age_in_turn(taken_over)
     assert not report.complete
-    assert leases(store) == ["the heir"], "it is not let go of by whoever lost it"
+    assert leases(file_store) == ["the heir"], "it is not let go of by whoever lost it"
     assert len(report.rows) == 1
-    made = CompressionEngine().compress(store.get_conversation("a"), SUMMARY)
+    made = CompressionEngine().compress(file_store.get_conversation("a"), SUMMARY)
     with pytest.raises(Superseded, match="lease"):
-        store.keep_digest(
+        file_store.keep_digest(
             "a",
             made,
-            chain=store.chain("a.b", len(HARBOUR)),
+            chain=file_store.chain("a.b", len(HARBOUR)),
             lease=Lease("age default", slow._holder),
         )
 
 
 def test_whoever_fails_lets_go_of_the_lease(
-    store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
+    file_store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(store, "week", days=8)
-    failing = ageing(store, Clock(DAY))
+    put(file_store, "week", days=8)
+    failing = ageing(file_store, Clock(DAY))
 
     def full(*_: object) -> None:
-        assert len(leases(store)) == 1
+        assert len(leases(file_store)) == 1
         raise StoreFailed("no space left")
 
     monkeypatch.setattr(failing, "_moved", full)
     with pytest.raises(StoreFailed):
         failing.age_in_turn()
-    assert leases(store) == []
+    assert leases(file_store) == []
 
 
 def test_leases_of_scopes_are_apart(store: SQLiteManager) -> None:

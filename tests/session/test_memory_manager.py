@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from compact import ContextManager, MemoryManager
 from compact.errors import InvalidArgument, ModelFailed, NotFound
 from compact.messages.messages import Message
+from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Branch, Entry, Session
 from compact.store.sqlite.store import SQLiteManager
 from compact.testing import HashEmbedder
@@ -22,7 +23,7 @@ WORDS = ["harbour", "office", "moves", "winter", "berth", "licence", "crane", "r
 
 
 def put(
-    store: SQLiteManager, name: str, *texts: str, scope: str = "default", at: datetime = DAY
+    store: SessionStore, name: str, *texts: str, scope: str = "default", at: datetime = DAY
 ) -> None:
     """A session in which people and a model take turns."""
     session = Session(id=name, scope=scope, branch=Branch(id=name, session_id=name))
@@ -40,8 +41,8 @@ def found(result: SearchResult) -> list[tuple[str, int]]:
 
 
 @pytest.fixture
-def store() -> SQLiteManager:
-    return SQLiteManager()
+def store(indexed_store: Any) -> Any:
+    return indexed_store
 
 
 def test_what_a_session_said_is_found_at_once() -> None:

@@ -46,6 +46,8 @@ COMMANDS: Mapping[str, str] = {
     "memory forget": "Delete a session, or all of a person, for good.",
     "memory backup": "Back up the whole store, while it is in use.",
     "memory restore-backup": "Restore a backup into a new file.",
+    "move": "Move all sessions from a file to a server, or back.",
+    "store init": "Make a server's tables; distribute them; guard their rows.",
     "mcp": "Serve sessions, or a transcript, to an agent as MCP tools.",
     "migrate": "Import all conversations from files and folders.",
     "install": "Add hooks to Claude Code or Codex that give things back.",
@@ -67,6 +69,8 @@ prefix of it.
     "memory": """All sessions as they grow old: digests, archives, backups.
 
 Digests and archives are those of one scope; a backup holds the whole store.
+""",
+    "store": """A store on a PostgreSQL server.
 """,
 }
 """Group → its help text."""

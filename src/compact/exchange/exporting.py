@@ -27,17 +27,19 @@ from compact.store.whole_session import WholeSession, read_whole
 
 Value = TypeVar("Value", bound=BaseModel)
 Redact = Callable[[str], str]
-_OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
-"""Prefixes of notes about a running process. They are not part of the session."""
+MOVED = "moved from another store"
+"""The name of the note that says what the store had from which a session was moved."""
+NOT_OF_THE_SESSION = (drafts.PREFIX, breaker.PREFIX, MOVED)
+"""Prefixes of notes about a running process, or a move, which are not part of the session."""
 
 
 def whole_session(store: SessionStore, session_id: str) -> WholeSession:
-    """Read everything that a store has of a session, except notes about a running process.
+    """Read everything that a store keeps of a session, except notes of a running process or a move.
 
     Raises:
         NotFound: there is no such session.
     """
-    return read_whole(store, session_id, without=_OF_THIS_PROCESS)
+    return read_whole(store, session_id, without=NOT_OF_THE_SESSION)
 
 
 # --- without secrets ------------------------------------------------------------------------------

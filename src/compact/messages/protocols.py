@@ -8,6 +8,7 @@ than these ports: a `SQLiteManager`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from compact.messages.asking import ASK
@@ -333,10 +334,32 @@ Version = tuple[int, int]
 class Versioned(Protocol):
     """A store that can tell whether anything was stored since it was last asked."""
 
-    def version(self) -> Version | None:
-        """Return a value that changes with every stored transaction. None means unknown. It has two
-        counters: one of other writers' transactions, and one of this store's own transactions.
+    def version(self, branch_id: str) -> Version | None:
+        """Return two counters. One of them changes with every stored transaction on the session of
+        that branch, and perhaps on others. The second one counts appends by this store, and may
+        count more. None if unknown now.
         """
+
+
+@runtime_checkable
+class ReadsAtOnce(Protocol):
+    """A store that can read several things together."""
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within the block, the store may answer this thread from one moment, until it writes. Its
+        version is not newer than that moment.
+        """
+
+
+@runtime_checkable
+class ReadsAhead(ReadsAtOnce, Protocol):
+    """A store for which each answer is a round trip."""
+
+    def read_ahead(self, *calls: Callable[[], object]) -> None:
+        """Ask in one round trip what the calls of this store ask first. They are not answered."""
+
+    def newest(self, session_id: str, window: int) -> Projection | None:
+        """Return the projection of a window's newest move. The block's version is that of now."""
 
 
 @runtime_checkable
@@ -408,8 +431,9 @@ class BlobStore(Protocol):
 class SessionTransfer(Protocol):
     """Copies sessions from elsewhere into a store. Each method stores everything or nothing."""
 
-    def put_session(self, whole: WholeSession) -> Session:
-        """Store a new session with everything that belongs to it. Return the stored session.
+    def put_session(self, whole: WholeSession, *, replaces: bool = False) -> Session:
+        """Store a new session with everything that belongs to it. Return the stored session. If it
+        `replaces`, a session of that id is deleted in the same step.
 
         Raises:
             Superseded: a session with that id exists.

@@ -34,6 +34,8 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 INSTEAD = {"apsw": "apsw-sqlite3mc"}
 """Package → another package with the same module, which also encrypts. They exclude each other."""
 
+SAMPLE = 20
+"""How many branches of each scope on a server to read without `--check`."""
 READ_SOON = 64 << 20
 """Archives of up to this many bytes together are verified without --check."""
 
@@ -280,9 +282,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
     try:
         with closing(wiring.store_at(file)) as opened:
             if wiring.is_server(file):
-                name, sessions = wiring.shown_name(file), len(opened.sessions())
-                facts = {"file": name, "sessions": sessions}
-                yield Finding("store", "ok", f"{name}: {counted(sessions, 'session')}", facts)
+                yield from _on_server(cast("wiring.PostgresStore", opened), file, check=check)
                 return
             sessions, size = len(opened.sessions()), named_path(file).stat().st_size
             text = f"{file}: {counted(sessions, 'session')}, {size:,} bytes"
@@ -299,6 +299,20 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
         yield Finding("store", "broken" if was_named else "note", text, {"file": file})
     except StoreFailed as error:
         yield Finding("store", "broken", str(error), {"file": file})
+
+
+def _on_server(store: wiring.PostgresStore, file: str, *, check: bool) -> Iterator[Finding]:
+    name, facts, scopes = wiring.shown_name(file), store.describe_server(), store.scopes()
+    sessions = len(store.sessions())
+    text = f"{name}: {counted(sessions, 'session')} in {counted(len(scopes), 'scope')}, "
+    text += f"{facts['bytes']:,} bytes, PostgreSQL {facts['server']}, schema {facts['schema']}"
+    yield Finding("store", "ok", text, {"file": name, "sessions": sessions, **facts})
+    wrong = store.integrity_check(most=None if check else SAMPLE)
+    if check or wrong:
+        yield from _integrity(wrong, {})
+    else:
+        text = f"the {SAMPLE} branches that changed last in each scope are intact: doctor --check "
+        yield Finding("integrity", "ok", text + "reads them all", {"wrong": []})
 
 
 def _archives(store: wiring.SQLiteManager) -> Iterator[Finding]:

@@ -174,9 +174,13 @@ class SQLiteManager:
         """The writing connection, for work that no method does. Leave no transaction open."""
         return self._pool.writer
 
-    def version(self) -> tuple[int, int] | None:
-        """See `Versioned`. Never waits."""
+    def version(self, branch_id: str = "") -> tuple[int, int] | None:
+        """See `Versioned`. Never waits. The version is that of the whole file."""
         return self._pool.version()
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within the block, this thread reads in one transaction (`ReadsAtOnce`)."""
+        return self._pool.at_once()
 
     def close(self) -> None:
         """Close the file. Closing twice does no harm."""
