@@ -190,7 +190,8 @@ def _shown(part: Part, longest: int, clean: Clean) -> str:
         case Text() | Refusal():
             return clean(part.text)
         case ToolCall():
-            return f"→ {clean(part.name)} {shortened(clean(part.arguments), longest)}"
+            # what the assistant wrote itself tells more than what it read
+            return f"→ {clean(part.name)} {shortened(clean(part.arguments), 2 * longest)}"
         case Image():
             return _picture(part)
         case Opaque():
