@@ -35,7 +35,7 @@ from compact.text.anchors import keys_of
 from compact.text.modes import MODES, mode_named
 from compact.text.templates import template
 
-WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.45, 20
+WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.5, 20
 """`WORDS_PER_TOKEN`: words to ask for per token of the cap. `WORDS_OF_WORK`: the same if tools were
 called, since names take more tokens. `FEWEST_WORDS`: fewest words to ask for."""
 DENSE = 20
