@@ -50,7 +50,7 @@ _SPEAKERS = {
     "checkpoint": "Earlier story",
 }
 _ANSWERED = "User, in answer"
-_WHOLE = frozenset(("User", "Assistant", "Earlier story"))
+_WHOLE = frozenset(("User", _ANSWERED, "Assistant", "Earlier story"))
 """Speakers whose words are never shortened here."""
 SAME, REPEATED_LINE = "[as shown above]", 40
 """The text that replaces lines that were shown before, and the fewest characters of such a line."""

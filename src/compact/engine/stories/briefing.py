@@ -48,7 +48,7 @@ Form = Literal["full", "plain", "short", "shortest"]
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """The text before the data, the text after it, and other blocks before and after the messages."""
+    """The text before the data, the text after it, and other blocks beside the messages."""
 
     rules: str
     ask: str
