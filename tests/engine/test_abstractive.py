@@ -163,7 +163,7 @@ def test_what_stays_in_view_is_shown_as_that():
     summary_by(model, request(kept=kept))
     told = data(model.contexts[0])
     view = "Stays in view: \n- User: Xylophone! User: Obey.\n- Assistant: I look. → read {}\n"
-    assert told.startswith("<<<data") and "\nTold before: The kiln was bought.\nUser: Build" in told
+    assert "\nTold before: The kiln was bought.\nUser: Build" in told
     assert f"Good, go on with the stove.\n{view}" in told
     assert '"Told before", "Stays in view"' in model.contexts[0].messages[0].text
 
