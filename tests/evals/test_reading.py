@@ -14,8 +14,8 @@ from evals.sources import Kind, Source
 
 STORY = (
     "The user had one shelf of the kiln after the other looked at, and the assistant wrote down "
-    "each of them: shelf 1 as row 7 says, shelf 2 as row 14 says, and so on until shelf 20 and row 140. "
-    "At the end the next shelf was to be looked at."
+    "each of them: shelf 1 as row 7 says, shelf 2 as row 14 says, and so on until shelf 20 and "
+    "row 140. At the end the next shelf was to be looked at."
 )
 TALK = [
     Message(role=role, content=f"{text} {number} of the kiln, as row {number * 7} says.")
