@@ -119,15 +119,14 @@ class Composer:
         if story and self.notes.is_plain_talk:  # single sentences tell little beside it
             left = min(left, int((1 - TALK_TOLD) * room))
         names, most = "", int(self._names_share * room)
-        share = int(most * NAMES_BESIDE) if story else most
-        parts[words] = chronology.told(left - share) if left - share >= LEAST_STORY else ""
-        if story and most:
-            names = self._names(parts, min(most, room - self._size(parts)))
-        elif most:
-            names = self._names(parts, most)
-            unused = most - self.counter.text(names)
+        left -= int(most * NAMES_BESIDE) if story else most
+        parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
+        if most:
+            free = min(most, room - self._size(parts))
+            names = self._names(parts, free)
+            unused = free - self.counter.text(names)
             if unused > WORTH_TELLING * room:
-                left += int(0.9 * unused) - most
+                left += int(0.9 * unused)
                 parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
                 names = self._names(parts, min(most, room - self._size(parts)))
         return _joined({**parts, NAMES: names}, STORY if story else NOW)
