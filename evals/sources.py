@@ -40,9 +40,9 @@ class Source:
 
     def compressed(self, summarizer: str | Summarizer = EXTRACTIVE) -> tuple[Message, ...]:
         """Our context; empty where there can be none."""
-        asked = {"tokenizer": "o200k", "summarizer": summarizer}
+        size = self.max_tokens
         try:
-            done = plan(self.messages, max_tokens=self.max_tokens, **asked)
+            done = plan(self.messages, max_tokens=size, tokenizer="o200k", summarizer=summarizer)
         except CompactError:
             return ()
         return done.context.messages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,14 +33,14 @@ def test_requests_are_written_first_and_packs_once_each_has_its_reply(
 
     monkeypatch.setattr(reading, "chosen", chosen)
     to, replies = tmp_path / "to", tmp_path / "replies"
-    asked = {"count": 4, "seed": 1, "replies": replies}
-    assert "1 requests" in reading.packs(tmp_path, to, **asked)
+    asked = partial(reading.packs, tmp_path, to, count=4, seed=1, replies=replies)
+    assert "1 requests" in asked()
     request = (replies / "a_b.1.request.txt").read_text("utf-8")
     assert "hand-over" in request
     assert "Look at shelf 3 of the kiln" in request
     assert not (to / "packs").exists()
     (replies / "a_b.1.reply.txt").write_text(STORY, "utf-8")
-    assert "1 packs" in reading.packs(tmp_path, to, **asked)
+    assert "1 packs" in asked()
     letters = json.loads((to / "key.json").read_text("utf-8"))["01"]
     assert letters == {"source": "a/b", "A": "ours"}
     assert STORY in (to / "packs" / "01" / "A.md").read_text("utf-8")
