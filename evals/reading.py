@@ -21,7 +21,7 @@ from pathlib import Path
 
 from compact.messages.context import render_text
 from compact.messages.messages import Message
-from compact.wiring import token_counter
+from compact.wiring import EXTRACTIVE, token_counter
 from evals import contexts, data
 from evals.replies import ByHand
 from evals.sources import Kind, Source, of_kind
@@ -137,11 +137,10 @@ def packs(folder: Path, to: Path, *, count: int, seed: int, replies: Path | None
         s for kind, part in SHARES.items() for s in chosen(folder, kind, count // part, draw)
     ]
     draw.shuffle(sources)
-    models = [ByHand(outside(replies), s.name) for s in sources] if replies else []
-    told = [s.compressed(model.summarizer()) for s, model in zip(sources, models, strict=False)]
-    shown = told if replies else [source.compressed() for source in sources]
-    texts = list(zip(sources, map(bare, shown), strict=True))
-    if waiting := sum(model.waiting for model in models):
+    models = [ByHand(outside(replies), s.name) if replies else None for s in sources]
+    rows = zip(sources, models, strict=True)
+    texts = [(s, bare(s.compressed(m.summarizer() if m else EXTRACTIVE))) for s, m in rows]
+    if waiting := sum(model.waiting for model in models if model):
         return f"{waiting} requests in {replies} wait for their replies"
     place = to / "packs"
     place.mkdir()
