@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.memory.lasting import SEAT, SEATS, Asked, with_later, with_standing
+from compact.memory.lasting import SEAT, SEATS, Asked, barred, newest_first, with_later, with_standing
 from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
@@ -91,6 +91,8 @@ class Ranked(NamedTuple):
     session_scores: Sequence[float]
     evidence: Evidence = Evidence()
     """How much the text has in common with the best-fitting message."""
+    barred: Sequence[int] = ()
+    """Places of requests not to talk about something. They come with what is recalled."""
 
 
 def ranked(
@@ -129,7 +131,8 @@ def ranked(
     # Always rank enough places for the standing sentences, so that a small limit gives the
     # beginning of what a large one gives.
     best = candidates[_best(order[candidates], max(most, SEAT + SEATS))].tolist()
-    best = with_standing(turns, with_later(index, turns, best, asked), asked)[:most]
+    best = newest_first(turns, with_later(index, turns, best, asked), asked)
+    best = with_standing(turns, best, asked)[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
@@ -140,6 +143,7 @@ def ranked(
         sessions.tolist(),
         _shares(by_session[sessions]),
         known._replace(is_of_past=_is_of_past(turns, question, now, may)),
+        barred(turns, best, asked),
     )
 
 
