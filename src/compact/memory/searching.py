@@ -131,7 +131,8 @@ def ranked(
     # Always rank enough places for the standing sentences, so that a small limit gives the
     # beginning of what a large one gives.
     best = candidates[_best(order[candidates], max(most, SEAT + SEATS))].tolist()
-    best = newest_first(turns, with_later(index, turns, best, asked), asked)
+    best = with_later(index, turns, best, asked)
+    best = best if question.times else newest_first(turns, best, asked)
     best = with_standing(turns, best, asked)[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))

@@ -192,6 +192,8 @@ def _core(db: apsw.Connection, piece: str) -> str:
 
 
 def _inflected(db: apsw.Connection, core: str, length: int) -> list[str]:
+    if len(core) < LEAST_CORE - (not core.isascii()):
+        return []
     sql = "SELECT term FROM temp.terms WHERE term >= ? AND term < ? AND length(term) <= ? LIMIT ?"
     last = core + "\U0010ffff"
     return [row[0] for row in query(db, sql, (core, last, length + LONGEST_END, MOST_FORMS))]
