@@ -148,7 +148,7 @@ def other_forms(
 ) -> dict[Name, list[Name]]:
     """Return other forms of words, as the index holds them: `собаку` for `собака`.
 
-    A word in plain Latin letters has some only if no message has it: its stem is indexed. With
+    A short word in plain Latin letters has some only if no message has it: its stem is indexed. With
     `inside`, such a word is also looked for as a part of others and the reverse: `Laterne` in
     `Straßenlaternen`, `wifi` in `Wi-Fi`.
     """
@@ -158,8 +158,10 @@ def other_forms(
         piece = name[0]
         if len(name) == 1 and (piece.isdecimal() or len(piece) < LEAST_CORE - 1):
             continue
-        if len(name) == 1 and not piece.isascii() and spaced(piece) == piece:
-            found[name] = [(form,) for form in _inflected(db, _core(db, piece), len(piece))]
+        is_long = piece.isascii() and piece.isalpha() and len(piece) >= 2 * LEAST_CORE
+        if len(name) == 1 and (is_long or (not piece.isascii() and spaced(piece) == piece)):
+            core = piece[:-1] if is_long else _core(db, piece)
+            found[name] = [(form,) for form in _inflected(db, core, len(piece))]
         if inside and not found.get(name) and not _holds(db, name):
             unsaid.append(name)
     compounds = _compounds(db, [name[0] for name in unsaid if len(name) == 1])
@@ -185,8 +187,8 @@ def _core(db: apsw.Connection, piece: str) -> str:
     tokenize = db.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "1"])
     tokens = tokenize(piece.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False)
     plain = tokens[0][0] if tokens else piece
-    if len(plain) < len(piece):
-        return plain  # its English ending is off
+    if len(plain) < len(piece):  # its English ending is off
+        return plain if len(plain) >= LEAST_CORE else piece
     least = LEAST_CORE if plain.isascii() else LEAST_CORE - 1
     return plain[: max(len(plain) - (2 if len(plain) > LEAST_CORE + 1 else 1), least)]
 
