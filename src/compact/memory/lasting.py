@@ -46,7 +46,7 @@ NEAR_IN_MEANING = 0.38
 ALIKE = 1.05
 """Two statements answer a question alike if the earlier one shares at most this much more with it.
 """
-MOST_RULES = 5
+MOST_RULES = 8
 """How many requests not to talk about something come with what is recalled."""
 COMMON, COMMON_IN_FILE = 200, 1_000
 """A word in more messages of the scope than the first number does not link messages. A word in more
@@ -139,10 +139,12 @@ def _later(
         weights[places] += rare * (2 if word in asked.names else 1)
     own, cosines = weights[later], asked.cosines[later]
     linked = LINKED * math.log(len(turns) + FEW)
-    most = (own >= linked) & (own == own.max())
+    most = (own >= linked) & (own >= np.sort(own)[-2:][0])
     nearest = (cosines >= NEAR_IN_MEANING) & (cosines == cosines.max())
-    every = later[most], later[nearest]
+    every = [later[each] for each in (most & (own == own.max()), most, nearest)]
     newest = {int(some[np.lexsort((some, at[some]))[-1]]) for some in every if len(some)}
+    if most.sum() == 2:
+        newest.update(later[most].tolist())
     yield from sorted(newest, key=lambda each: (at[each], each), reverse=True)
 
 

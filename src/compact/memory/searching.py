@@ -45,6 +45,8 @@ NEAREST = 400
 """How many messages the search by meaning returns."""
 BOOST = 0.1
 """The most by which recency, or the current topic, may raise a score, as a share of it."""
+ANY_NUMBER = 2**31
+"""More messages than any word is in. With it, no words are looked for inside other words."""
 HALF_LIFE = 30 * DAY
 """The age at which the boost for recency is halved, in microseconds."""
 
@@ -180,7 +182,8 @@ def _scored(
     scores, own, cosines = np.zeros(len(turns)), np.zeros(len(turns)), np.zeros(len(turns))
     touched, known = np.zeros(len(turns), bool), Evidence()
     if ways.words:
-        held = [turns.places(keys) for keys in index.holding(question.names, within)]
+        most = ANY_NUMBER if question.is_english else None
+        held = [turns.places(keys) for keys in index.holding(question.names, within, most)]
         own, known = shared(turns, question.names, held, may)
         places, words = words_score(turns, held)
         scores = prior(turns, question, ways.weights)

@@ -190,7 +190,8 @@ def _core(db: apsw.Connection, piece: str) -> str:
     if len(plain) < len(piece):  # its English ending is off
         return plain if len(plain) >= LEAST_CORE else piece
     least = LEAST_CORE if plain.isascii() else LEAST_CORE - 1
-    return plain[: max(len(plain) - (2 if len(plain) > LEAST_CORE + 1 else 1), least)]
+    is_long = len(plain) > (2 * LEAST_CORE if plain.isascii() else LEAST_CORE + 1)
+    return plain[: max(len(plain) - 1 - is_long, least)]
 
 
 def _inflected(db: apsw.Connection, core: str, length: int) -> list[str]:
@@ -212,8 +213,9 @@ def _compounds(db: apsw.Connection, pieces: Sequence[str]) -> list[str]:
 
 def _is_part(core: str, form: str) -> bool:
     """Return whether a word is the first or the last part of a compound."""
-    rest = len(form) - len(core) - form.rfind(core)
-    return len(core) >= LEAST_CORE and core in form and (form.startswith(core) or rest <= LONGEST_END)
+    at = form.rfind(core)
+    is_last = at >= LEAST_CORE and len(form) - len(core) - at <= LONGEST_END
+    return len(core) >= LEAST_CORE and (is_last or form.startswith(core))
 
 
 def _holds(db: apsw.Connection, name: Name) -> bool:
