@@ -148,7 +148,7 @@ def test_recall_does_not_quote_what_is_to_be_forgotten(
         ("You should not remember my number any more.", "my number"),
         ("Puoi dimenticare il mio numero?", "il mio numero"),
         ("Można powiedzieć: możesz zapomnieć mój numer", "mój numer"),
-        ("Telefon numaramı unut.", "Telefon numaramı"),
+        ("Telefon numaramı unut.", "Telefon numaramı"),  # noqa: RUF001
         ("私の電話番号を忘れてください。", "私の電話番号"),
         ("请忘记我的电话号码。", "我的电话号码"),
         ("내 전화번호를 잊어 줘.", "내 전화번호"),
@@ -261,7 +261,7 @@ BARS = [
     "Nigdy więcej nie wspominaj o Jacku.",
     "Больше никогда не упоминай Игоря.",
     "Bir daha Emre'den söz etme.",
-    "אל תזכיר לי את יוסי.",
+    "אל תזכיר לי את יוסי.",  # noqa: RUF001
     "لا تذكر سامي أمامي.",
     "อย่าพูดถึงเอกอีก",
     "以后不要再跟我提小强。",
@@ -323,8 +323,6 @@ def test_a_request_for_silence_comes_with_what_is_recalled(tmp_path: object) -> 
         ),
     ],
 )
-def test_of_two_statements_alike_the_later_comes_first(
-    old: str, later: str, question: str
-) -> None:
+def test_of_two_statements_alike_the_later_comes_first(old: str, later: str, question: str) -> None:
     hits = found(memory_of(old, later), question)
     assert hits.index(later) < hits.index(old)

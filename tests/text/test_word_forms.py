@@ -29,13 +29,13 @@ SAID = {
     "arabic": "ذهبت إلى المدرسة",
     "lamps": "Die Straßenlaternen im Park brennen schon.",
     "insurance": "Meine Krankenversicherung ist teuer.",
-    "Moscow": "Я живу в Москве у сестры.",
+    "Moscow": "Я живу в Москве у сестры.",  # noqa: RUF001
     "dog": "Мои собаки спят дома.",
     "keys": "Le chiavi sono sul tavolo.",
     "Warsaw": "Mieszkam w Warszawie.",
     "cats": "Kedilerim uyuyor.",
     "hounds": "הכלבים שלי ישנים",
-    "tree": "Наша ёлка стоит у окна.",
+    "tree": "Наша ёлка стоит у окна.",  # noqa: RUF001
     "vowels": "هذا كِتاب جديد",
     "Athens": "Μένω στην Αθήνα τώρα.",
     "wireless": "The Wi-Fi is slow.",

@@ -11,7 +11,15 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.memory.lasting import SEAT, SEATS, Asked, barred, newest_first, with_later, with_standing
+from compact.memory.lasting import (
+    SEAT,
+    SEATS,
+    Asked,
+    barred,
+    newest_first,
+    with_later,
+    with_standing,
+)
 from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
@@ -134,7 +142,8 @@ def ranked(
     # beginning of what a large one gives.
     best = candidates[_best(order[candidates], max(most, SEAT + SEATS))].tolist()
     best = with_later(index, turns, best, asked)
-    best = best if question.times else newest_first(turns, best, asked)
+    if not question.times and not ways.about:  # these order the hits themselves
+        best = newest_first(turns, best, asked)
     best = with_standing(turns, best, asked)[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))

@@ -19,10 +19,13 @@ FIRST_YEAR, LAST_YEAR = 1973, 2099
 """A message's own time lies within these years. Other numbers are durations or errors."""
 _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 """(from this number on, units per second): nano-, micro-, milliseconds or seconds since 1970."""
-_FORMS = tuple(
+_FORMS = (
+    "%Y-%m-%d @%HH %MM %SS %fMS",  # a chat program writes these two
+    "%Y-%m-%d@%HH%MM%SS",
+) + tuple(
     f"{day} {time}"
     for day in ("%d.%m.%Y", "%Y/%m/%d", "%B %d %Y", "%b %d %Y", "%d %B %Y", "%A %B %d %Y")
-    for time in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
+    for time in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I:%M:%S %p")
 )
 """Dates and times that people write. `03/09/2024` is not one: it may be of March or of September.
 """

@@ -20,12 +20,13 @@ from compact.text.languages import FUNCTION_WORDS, words_of
 from compact.text.terms import PIECE, pieces_of
 
 _LISTS = ("months", "weekdays", "seasons", "units", "days", "counts", "last", "this", "ago")
+_OTHERS = ("ends", "within", "of", "ordinals", "before_last")
 _LETTERS = ("M", "W", "S", "UUBJK", "R", "n", "L", "T", "A", "FE", "i", "o", "d", "V")
-_KINDS = dict(zip((*_LISTS, "ends", "within", "of", "ordinals", "before_last"), _LETTERS, strict=True))
+_KINDS = dict(zip((*_LISTS, *_OTHERS), _LETTERS, strict=True))
 """Lists in `languages.json` → the letters of their words. A word marked `?` there has other
-meanings too; its letter is small. `since` is F, `until` E, the unit `month` B, `year` J; V is
-`before last`. Numbers: y is a year
-such as 2026, d may be a day, c is any other."""
+meanings too; its letter is small. `since` is F, `until` E, the unit `month` B, `year` J, `weekend`
+K. V is `before last`, N a date without a century. Numbers: y is a year such as 2026, d may be a
+day, c is any other."""
 _ITS_YEAR = "o?(?:[LT]J|J[LT])"
 _YEAR = f"o*(?:y|{_ITS_YEAR})"
 _ANY = "[UBJK]"
@@ -66,6 +67,8 @@ _NUMBER = regex(r"(\d{1,4})(?:st|nd|rd|th|er|e|º|ª)?")
 _YEARS, _MOST_TIMES, _READ_CHARS = range(1970, 2200), 8, 4_000
 LONGEST = 12
 """How many pieces a word has at most. In Thai and Korean each character is one."""
+_WEEKEND, _SATURDAY = 4, 5
+"""Index of `weekend` among the units, and of its first day in the week."""
 _FEW = 13
 """Index of `few` among the counts. A few days are two to seven."""
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
@@ -96,7 +99,11 @@ def times_in(text: str, now: datetime) -> tuple[tuple[Time, ...], str, str]:
     """
     matches = _TOKEN.finditer(text, 0, _READ_CHARS)
     found = [
-        (*m.span(), m[0].lower(), "N" if m["brief"] else "D" if m["numeric"] and not m["clock"] else "")
+        (
+            *m.span(),
+            m[0].lower(),
+            "N" if m["brief"] else "D" if m["numeric"] and not m["clock"] else "",
+        )
         for m in matches
     ]
     entries = [_vocabulary().get(word, {}) for _, _, word, _ in found]
@@ -212,11 +219,6 @@ def _tokens(found: Sequence[_Word], language: str) -> Iterator[_Token]:
 class _Calendar(NamedTuple):
     now: datetime
 
-    @property
-    def _is_free(self) -> bool:
-        """Whether now is in a weekend."""
-        return self.now.weekday() >= 5
-
     def times(self, forms: Sequence[_Form]) -> Iterator[Time]:
         for form in forms:
             with suppress(ValueError, OverflowError):  # before the year 1, or after 9999
@@ -239,23 +241,36 @@ class _Calendar(NamedTuple):
             case "range":
                 yield from self._range(tokens)
             case "unit":
-                was_before = "L" in values or (unit == 4 and "T" not in values and not self._is_free)
-                yield self._unit(unit, 2 if "V" in values else int(was_before))
-            case "monthday":
-                month = self._unit(2, int("L" in values))
-                yield Span(start := month.start.replace(day=values["D"]), start + _DAY)
-            case "weekdays":
-                start = self._unit(1, int("L" in values)).start + values["W"] * _DAY
-                yield Span(start, start + _DAY)
+                yield self._unit(unit, self._back(unit, values))
+            case "monthday" | "weekdays":
+                yield self._day_of(values)
             case "relative":
                 yield self._unit(0, values["R"])
-            case "weekday":
-                yield self._unit(0, (self.now.weekday() - values["W"] - 1) % 7 + 1)
             case "numeric":
                 for own, month, day in _readings(values.get("D") or values["N"]):
                     yield from self._dated(own or year, month - 1, 1, day)
             case _ if year < self.now.year + 10:  # not `in 2048 bits`
                 yield from self._named(values, year)
+
+    def _back(self, unit: int, values: Mapping[str, int]) -> int:
+        """Return how many units ago a unit is. `over the weekend` is the last one that began."""
+        if "V" in values:
+            return 2
+        if "W" in values:
+            return (self.now.weekday() - values["W"] - 1) % 7 + 1
+        if "R" in values:
+            return values["R"]
+        is_ahead = unit == _WEEKEND and "T" not in values and self.now.weekday() < _SATURDAY
+        return int("L" in values or is_ahead)
+
+    def _day_of(self, values: Mapping[str, int]) -> Span:
+        """Return a day of this or the last month, or a weekday of this or the last week."""
+        back = int("L" in values)
+        if "W" in values:
+            start = self._unit(1, back).start + values["W"] * _DAY
+        else:
+            start = self._unit(2, back).start.replace(day=values["D"])
+        return Span(start, start + _DAY)
 
     def _range(self, tokens: Sequence[_Token]) -> Iterator[Span]:
         """Yield the time between two ends. An end without a year is the nearest to the other."""

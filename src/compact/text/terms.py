@@ -56,16 +56,16 @@ _LETTERS = str.maketrans(
         "œ": "oe",
         "ł": "l",
         "đ": "d",
-        "ё": "е",
-        "أ": "ا",
-        "إ": "ا",
-        "آ": "ا",
-        "ة": "ه",
+        "ё": "\u0435",
+        "أ": "\u0627",
+        "إ": "\u0627",
+        "آ": "\u0627",
+        "ة": "\u0647",
         "ى": "ي",
     }
 )
 _FOLDED = regex("(?<![^\\W_])[^\\W_]{0,40}[ßäöü\u0131øæœłđёأإآةىÄÖÜØÆŒŁĐЁά-ώΆ-Ώ][^\\W_]{0,40}")
-_MARKS = {n: None for n in (*range(0x0591, 0x05C8), *range(0x064B, 0x0653), 0x0640)}
+_MARKS = dict.fromkeys((*range(0x0591, 0x05C8), *range(0x064B, 0x0653), 0x0640))
 """Hebrew and Arabic vowels and the like, which people mostly leave out."""
 _BEFORE = regex(
     "(?<![^\\W_])(?:[\u05d5\u05d4\u05d1\u05db\u05dc\u05de\u05e9]([\u05d0-\u05ea]{3,})"

@@ -133,7 +133,7 @@ def expression_of(name: Name, others: Iterable[Name] = ()) -> str:
     return f"({phrase} OR ({apart}))"
 
 
-# --- forms of words that the index holds -----------------------------------------------------------
+# --- forms of words that the index holds ----------------------------------------------------------
 
 LEAST_CORE, LONGEST_END, MOST_FORMS = 4, 3, 40
 """Two words are forms of one if they share a beginning of at least this many letters, and all but
@@ -148,9 +148,9 @@ def other_forms(
 ) -> dict[Name, list[Name]]:
     """Return other forms of words, as the index holds them: `собаку` for `собака`.
 
-    A short word in plain Latin letters has some only if no message has it: its stem is indexed. With
-    `inside`, such a word is also looked for as a part of others and the reverse: `Laterne` in
-    `Straßenlaternen`, `wifi` in `Wi-Fi`.
+    A short word in plain Latin letters has some only if no message has it, since its stem is
+    indexed. With `inside`, such a word is also looked for as a part of others and the reverse:
+    `Laterne` in `Straßenlaternen`, `wifi` in `Wi-Fi`.
     """
     found: dict[Name, list[Name]] = {}
     unsaid = list[Name]()
@@ -204,7 +204,11 @@ def _inflected(db: apsw.Connection, core: str, length: int) -> list[str]:
 
 def _compounds(db: apsw.Connection, pieces: Sequence[str]) -> list[str]:
     """Return the words of the index that contain one of these words."""
-    cores = [core for core in (_core(db, piece) for piece in pieces) if len(core) >= LEAST_CORE and core.isalpha()]
+    cores = [
+        core
+        for core in (_core(db, piece) for piece in pieces)
+        if len(core) >= LEAST_CORE and core.isalpha()
+    ]
     if not cores or query(db, "SELECT total(indexed) FROM branches")[0][0] > MOST_LISTED:
         return []
     wanted = " OR ".join("instr(term, ?)" for _ in cores)
