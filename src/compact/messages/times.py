@@ -22,10 +22,11 @@ _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 _FORMS = (
     "%Y-%m-%d @%HH %MM %SS %fMS",  # a chat program writes these two
     "%Y-%m-%d@%HH%MM%SS",
-) + tuple(
-    f"{day} {time}"
-    for day in ("%d.%m.%Y", "%Y/%m/%d", "%B %d %Y", "%b %d %Y", "%d %B %Y", "%A %B %d %Y")
-    for time in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I:%M:%S %p")
+    *(
+        f"{day} {time}"
+        for day in ("%d.%m.%Y", "%Y/%m/%d", "%B %d %Y", "%b %d %Y", "%d %B %Y", "%A %B %d %Y")
+        for time in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I:%M:%S %p")
+    ),
 )
 """Dates and times that people write. `03/09/2024` is not one: it may be of March or of September.
 """

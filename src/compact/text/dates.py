@@ -240,12 +240,10 @@ class _Calendar(NamedTuple):
                 yield Span(first.start, last.stop if form == "ago" else self.now)
             case "range":
                 yield from self._range(tokens)
-            case "unit":
+            case "unit" | "relative" | "weekday":
                 yield self._unit(unit, self._back(unit, values))
             case "monthday" | "weekdays":
                 yield self._day_of(values)
-            case "relative":
-                yield self._unit(0, values["R"])
             case "numeric":
                 for own, month, day in _readings(values.get("D") or values["N"]):
                     yield from self._dated(own or year, month - 1, 1, day)
