@@ -136,7 +136,8 @@ class _MemoryRecall:
     def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
         """Return the best candidates and their messages; with `checked`, only readable ones."""
         turns, index = best.turns, self._memory._index
-        places = without_forgotten(index, turns, list(best.places))
+        places = list(dict.fromkeys([*best.barred, *best.places]))
+        places = without_forgotten(index, turns, places)
         if checked:
             places, _ = readable(index, turns, places, CANDIDATES)
         names = {turns.sessions[turns.where(place)[0]] for place in places}

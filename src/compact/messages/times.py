@@ -3,29 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from compact.errors import InvalidMessage
 
-TIMES = ("timestamp", "created_at", "createdAt", "create_time", "sent_at", "date", "time", "ts")
-"""Fields of a message that may hold its time. The first field that can be read counts."""
-TIME_ONLY = TIMES[:5]
+TIME_ONLY = (
+    "timestamp",
+    "created_at",
+    "createdAt",
+    "create_time",
+    "createTime",
+    "sent_at",
+    "sentAt",
+)
 """Fields that hold only times. The other names are also used for durations and other values."""
+TIMES = (*TIME_ONLY, "created", "datetime", "date", "time", "ts")
+"""Fields of a message that may hold its time. The first field that can be read counts."""
 _ANY = frozenset(TIMES)
 FIRST_YEAR, LAST_YEAR = 1973, 2099
 """Years in which a message's time must lie. Other numbers are durations or errors."""
 _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 """Pairs (lowest number, units per second) for numbers since 1970: nanoseconds, microseconds,
 milliseconds, seconds. The sizes do not overlap for plausible years."""
+_FORMS = (
+    "%Y-%m-%d @%HH %MM %SS %fMS",  # a chat program writes these two
+    "%Y-%m-%d@%HH%MM%SS",
+    *(
+        f"{day} {time}"
+        for day in ("%d.%m.%Y", "%Y/%m/%d", "%B %d %Y", "%b %d %Y", "%d %B %Y", "%A %B %d %Y")
+        for time in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I:%M:%S %p")
+    ),
+)
+"""Dates and times that people write. `03/09/2024` is not one: it may be of March or of September.
+"""
+_WRAPPED = ("$date", "_seconds", "seconds")
+"""The key of the time in objects of MongoDB, Firestore and Protobuf."""
 
 
 def time_of(value: object) -> datetime | None:
-    """Return the time that a value means, or None. It reads ISO 8601, the form of e-mails (RFC
-    5322), and a number of seconds, milliseconds, microseconds or nanoseconds since 1970, also as
-    text. A time without a zone is taken as UTC.
+    """Return a time, from ISO 8601, the form of e-mails (RFC 5322), or a number of seconds,
+    milliseconds, microseconds or nanoseconds since 1970, also as text, or as people write it:
+    `09.03.2024, 16:00`, `March 9, 2024 4:00 PM`. A time without a zone is UTC. The objects of
+    document stores, such as `{"$date": …}`, count too. None for other values.
     """
+    if isinstance(value, Mapping):
+        return next((time_of(value[name]) for name in _WRAPPED if name in value), None)
     try:
         if isinstance(value, datetime):
             return _aware(value)
@@ -40,6 +65,7 @@ def time_of(value: object) -> datetime | None:
 
 
 def _written(text: str) -> datetime | None:
+    text = " ".join(text.upper().removesuffix("UTC").replace(" AT ", " ").split())
     digits = text.replace(".", "", 1)
     if digits.isdecimal() and len(digits) > len("20260309"):
         return time_of(float(text))  # ISO 8601 would read a day and an hour in it
@@ -49,7 +75,10 @@ def _written(text: str) -> datetime | None:
         pass
     if digits.isdecimal():
         return time_of(float(text))
-    return _aware(parsedate_to_datetime(text))
+    for form in _FORMS:
+        with suppress(ValueError):
+            return _aware(datetime.strptime(text.replace(",", ""), form))  # noqa: DTZ007
+    return None if text.endswith(("AM", "PM")) else _aware(parsedate_to_datetime(text))
 
 
 def _aware(time: datetime) -> datetime:

@@ -514,6 +514,8 @@ class Pool:
     def _connect(self, name: str, flags: int) -> apsw.Connection:
         db = connect(name, self.key, flags=flags)
         self.originals.serve(db)
+        # Lists the words of the index. It holds nothing itself, so it is made for each connection.
+        db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, words, 'row')")
         return db
 
     # --- forks ------------------------------------------------------------------------------------
