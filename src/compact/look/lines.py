@@ -11,8 +11,8 @@ LETTERS = 12
 """The fewest letters of a line that counts. `}` or `return nil` is known from everywhere."""
 _OTHERS = bytes(set(range(128)) - set(b"\n" + ascii_letters.encode()))
 """Bytes that are no letters. Line ends stay, for the letters of each line are counted."""
-_MOST_WORDS = 150_000
-"""Words that are remembered, some 20 MB. Then they are read anew."""
+_MOST_WORDS = 60_000
+"""Words that are remembered, some 8 MB. Then they are read anew."""
 _NUMBER = re.compile(r"\n(?:[^\S\n]*\d+(?:→|[:\-\t])|[\w./@+-]+?[:-]\d+[:-])")
 """The number before a line of a file, and the path and number before a line that was searched.
 A pattern that begins with a letter is searched for much faster than one that begins with `^`."""
