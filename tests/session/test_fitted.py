@@ -246,6 +246,24 @@ def test_conversations_that_begin_alike_are_told_apart(tmp_path: Path, is_file: 
     manager.close()
 
 
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_list_is_known_when_its_system_prompt_changed(tmp_path: Path, is_file: bool):
+    """Hosts write the day into it. The words behind it still tell the conversations apart."""
+    with manager_of(str(tmp_path / "s.db") if is_file else InMemoryStore()) as manager:
+        for number in range(8):
+            manager.fit(f"s{number}", alike(number, 3))
+        manager.fit("other", [{"role": "user", "content": "Hi."}])
+        for number in range(8):
+            said = alike(number, 4)
+            said[0] = {"role": "system", "content": f"You repair roofs. It is day {number}."}
+            name = manager.recognize(said)
+            assert name == f"s{number}"
+            assert manager.fit(name, said).messages == said
+            assert len(manager.session(name).time.branches()) == 1
+        assert manager.recognize([said[0], *alike(9, 4)[1:]]) is None
+        assert manager.recognize([said[0], *alike(9, 0)[1:]]) is None
+
+
 def test_without_recorded_answers_a_list_goes_to_a_session_that_waits():
     with manager_of() as manager:
         for number in range(3):

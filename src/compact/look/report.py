@@ -18,7 +18,7 @@ from compact import wiring
 from compact.errors import CompactError
 from compact.files import state_folder
 from compact.look.differences import Difference, Session, compare, contrast
-from compact.look.lines import NameReader, names_in, with_file_names
+from compact.look.lines import NameReader, with_file_names
 from compact.look.measures import (
     Compaction,
     Conversation,
@@ -252,7 +252,7 @@ def kept_by_compact(path: str, compaction: Compaction) -> dict[str, int] | None:
     except (CompactError, OSError):
         return None
     text = "\n".join(map(readable, made.context.messages))
-    plain, names = letters(text), with_file_names(names_in(text))
+    plain, names = letters(text), with_file_names(NameReader().names((text,)))
     return {
         "tokens": tokens,
         "messages": sum(beginning(m.spoken.text) in plain for m in compaction.messages),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import accumulate, islice, takewhile
 from typing import NamedTuple
 
 import orjson
@@ -486,11 +486,14 @@ def _may_be_ours(state: SessionState, message: Given) -> bool:
 
 MOST_ALIKE = 64
 """How many sessions with one beginning are looked at, the newest first."""
+MOST_HEAD = 4
+"""How many messages of a system prompt are looked at."""
 
 
 def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | None:
     """Return the id of the session that knows most of a list: at least all before its last answer.
-    None if there is none, or if several know it equally and have gone on.
+    None if there is none, or if several know it equally and have gone on. The system prompt may
+    have changed: then the rest of the list decides.
     """
     roles = [_role_of(message) for message in given]
     asked = roles.index("user") if "user" in roles else len(roles)
@@ -500,7 +503,18 @@ def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | 
     links = [chain.START]
     for message in given:
         links.append(chain.link(links[-1], message))
-    for known in range(len(given), last - 1, -1):
+    known = _longest(store, scope, links, last)
+    if known is None and roles[0] == "system":
+        rest = given[next(i for i, role in enumerate(roles) if role != "system") :]
+        for head in _heads(store, scope):
+            links = list(accumulate(rest, chain.link, initial=head))
+            known = known or _longest(store, scope, links, len(rest) - len(given) + last)
+    return known
+
+
+def _longest(store: FindsChains, scope: str, links: Sequence[bytes], least: int) -> str | None:
+    """Return the session that knows most of a list's links, at least so many messages."""
+    for known in range(len(links) - 1, least - 1, -1):
         found = store.beginning(links[known], scope=scope, most=MOST_ALIKE)
         waiting = [name for name, ends in found if ends]
         if waiting or len({name for name, _ in found}) == 1:
@@ -508,6 +522,18 @@ def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | 
         if found:
             return None
     return None
+
+
+def _heads(store: SessionStore, scope: str) -> set[bytes]:
+    """Return the links after other system prompts: those that the newest sessions began with. Hosts
+    write the day or the open files into theirs.
+    """
+    heads = set[bytes]()
+    for session in store.sessions(scope=scope)[:MOST_ALIKE]:
+        roles = [entry.message.role for entry in store.read(session.branch.id, 0, MOST_HEAD)]
+        length = len(list(takewhile(SYSTEM_ROLES.__contains__, roles)))
+        heads.add(store.chain(session.branch.id, length))
+    return heads - {chain.START}
 
 
 def _role_of(message: Given) -> str:
