@@ -256,7 +256,7 @@ class MemoryManager:
         if isinstance(message, str):
             fields["role"], message = message, None
         values = {**fields, "content": content} if content else fields
-        return added(self._store, self._scope, session_id, message or fields_given(values))
+        return added(self._index, self._scope, session_id, message or fields_given(values))
 
     def remember(self, text: str, *, at: datetime | str | float | None = None) -> Message:
         """Keep a sentence of the person as a lasting note. The note is a message in a session for
@@ -288,7 +288,7 @@ class MemoryManager:
         Raises:
             StoreFailed, StoreDamaged: messages, or the archive that they are in, cannot be read.
         """
-        return facts_of(self._store, self._scope, progress)[:limit]
+        return facts_of(self._index, self._scope, progress)[:limit]
 
     # --- search -----------------------------------------------------------------------------------
 
@@ -521,17 +521,17 @@ class MemoryManager:
             StoreFailed: the session could not be deleted, or nothing of the person.
         """
         if session_id is not None and person is None:
-            return forget(self._store, self.session(session_id).id, self._settings)
+            return forget(self._index, self.session(session_id).id, self._settings)
         if session_id is not None or person != self._scope:
             reason = f"give a session's id, or person={self._scope!r}, the scope of this memory"
             raise InvalidArgument("person", reason)
-        return forget_scope(self._store, self._scope, self._settings)
+        return forget_scope(self._index, self._scope, self._settings)
 
     # --- what a person says of a session ----------------------------------------------------------
 
     def sessions(self) -> list[Session]:
         """Return the sessions of the scope, last changed first."""
-        return self._store.sessions(scope=self._scope)
+        return self._index.sessions(scope=self._scope)
 
     def describe(
         self,
@@ -551,7 +551,7 @@ class MemoryManager:
         no_text("tags", tags or ())
         changes = {"important": important, "tags": None if tags is None else sorted(set(tags))}
         metadata = {**session.metadata, **{k: v for k, v in changes.items() if v is not None}}
-        return self._store.describe(
+        return self._index.describe(
             session_id, title=session.title if title is None else title, metadata=metadata
         )
 
@@ -561,7 +561,7 @@ class MemoryManager:
         Raises:
             NotFound: the scope has no such session.
         """
-        session = self._store.session(session_id)
+        session = self._index.session(session_id)
         if session.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
         return session
@@ -647,7 +647,7 @@ class MemoryManager:
             NotFound: the scope has no such session.
         """
         session = self.session(session_id)
-        original = original_of(self._store, session)
+        original = original_of(self._index, session)
         return importance_of(original, session, retention_of(self._settings))
 
     def digest(self, session_id: str) -> CompressedConversation | None:

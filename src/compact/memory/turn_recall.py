@@ -206,7 +206,7 @@ class _MemoryRecall:
         """Return the message of a turn; None if it is no longer the one that was found."""
         at = turn.position
         try:
-            entries = self._memory.store.read(turn.branch_id, at, at + 1)
+            entries = self._memory._index.read(turn.branch_id, at, at + 1)
         except CompactError:
             return None
         found = next((entry.message for entry in entries), None)
