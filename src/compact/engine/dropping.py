@@ -1,8 +1,9 @@
 """The short way of a session without summaries: its oldest groups are dropped.
 
 The pipeline chooses anew from all that is in view. Without summaries the outcome is nearly what was
-in view before, less the oldest groups, so only these are looked at. What is not plain is left to
-the pipeline: a first compression, a pin inside a group of calls, a newest group that is too large.
+in view before, less the oldest groups, so only these are looked at. The ladder says what stays
+whatever its age. The pipeline makes a first compression, and shows what was pinned after it had
+gone or was cut.
 """
 
 from __future__ import annotations
