@@ -6,7 +6,7 @@ have to read messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntFlag
@@ -143,7 +143,7 @@ _Word = tuple[str, str, str]
 class _Known(NamedTuple):
     """Words of one kind in all languages."""
 
-    whole: Mapping[str, list[_Word]]
+    whole: dict[str, list[_Word]]
     """The words by their first piece."""
     begun: list[_Word]
     """The words that may have other endings."""
@@ -209,6 +209,15 @@ def is_barred_in(text: str) -> bool:
     return False
 
 
+def _is_asked_of_you(before: Sequence[str], code: str) -> bool:
+    """Return whether the words before a verb ask the listener: `please`, `can you`. `I` after
+    `can you` begins something else.
+    """
+    you, others = _of("asks_you", code), _of("subjects", code)
+    nearest = next((each for each in reversed(before) if each in you | others), None)
+    return nearest in you or (_of("courtesies", code) | you).issuperset(before)
+
+
 def forgotten_in(text: str) -> str:
     """Return what a sentence asks to forget, as in `Forget my number` and `Can you forget it?`.
     Empty for others, such as `Don't forget it` and `I forget names`.
@@ -216,9 +225,9 @@ def forgotten_in(text: str) -> str:
     for sentence, padded in _clauses(text, ("forgets", "unkept")):
         pieces = padded.split()
         for code, at, word in (*_known("unkept").found(padded), *_known("forgets").found(padded)):
-            before, courtesies = pieces[:at], _of("courtesies", code)
+            before = pieces[:at]
             around = pieces if code in _REFUSES_AFTER else before
-            is_asked = word[0] == "!" or not before or not courtesies.isdisjoint(before)
+            is_asked = word[0] == "!" or _is_asked_of_you(before, code)
             is_asked &= _of("refuses", code).isdisjoint(around)
             if is_asked or word in _of("unkept", code):
                 phrase = word.lstrip("!").replace("_", " ")
