@@ -6,7 +6,7 @@ have to read messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntFlag
@@ -53,6 +53,7 @@ _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
 """A number with this many digits may be a year."""
 _SENTENCE_ENDS = str.maketrans(dict.fromkeys(".!?;…。！？؟", "\n"))
+_CLAUSE_ENDS = _SENTENCE_ENDS | dict.fromkeys(map(ord, ",:，、،"), "\n")
 _REFUSES_AFTER = frozenset(("de", "nl", "sv", "da", "ja", "ko", "tr", "hi", "fa"))
 """Languages that may put `not` behind the verb: `vergiss es nicht`."""
 NEAR_REFUSAL = 8
@@ -176,11 +177,11 @@ def _of(kind: str, code: str) -> frozenset[str]:
     return frozenset(words_of(kind).get(code, ()))
 
 
-def _clauses(text: str, kinds: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each sentence of a text that may have words of one of these kinds, and its pieces with
-    blanks around them.
+def _parts(text: str, ends: Mapping[int, str], kinds: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each part of a text, up to one of the ends, that may have words of one of these kinds,
+    and its pieces with blanks around them.
     """
-    for sentence in text.translate(_SENTENCE_ENDS).splitlines():
+    for sentence in text.translate(ends).splitlines():
         pieces = pieces_of(sentence)
         if any(not _known(kind).whole.keys().isdisjoint(pieces) for kind in kinds):
             yield sentence, f" {' '.join(pieces)} "
@@ -192,7 +193,7 @@ def is_barred_in(text: str) -> bool:
 
     `I never mention him` is a report: after `I` or `he`, a refusal needs a wish (`I don't want`).
     """
-    for _, padded in _clauses(text, ("taboo", "refuses")):
+    for _, padded in _parts(text, _SENTENCE_ENDS, ("taboo", "refuses")):
         if _known("taboo").found(padded):
             return True
         pieces, refused = padded.split(), _known("refuses").found(padded)
@@ -222,7 +223,7 @@ def forgotten_in(text: str) -> str:
     """Return what a sentence asks to forget, as in `Forget my number` and `Can you forget it?`.
     Empty for others, such as `Don't forget it` and `I forget names`.
     """
-    for sentence, padded in _clauses(text, ("forgets", "unkept")):
+    for sentence, padded in _parts(text, _CLAUSE_ENDS, ("forgets", "unkept")):
         pieces = padded.split()
         for code, at, word in (*_known("unkept").found(padded), *_known("forgets").found(padded)):
             before = pieces[:at]

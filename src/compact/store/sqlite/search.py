@@ -188,8 +188,9 @@ def other_forms(
 def _core(db: apsw.Connection, piece: str) -> str:
     """Return the beginning that all forms of a word share, as the index writes it."""
     tokenize = db.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "1"])
-    read = tokenize(piece.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False)
-    plain = str(read[0][0]) if read else piece
+    whole = {"include_offsets": False, "include_colocated": False}
+    read = tokenize(piece.encode(), apsw.FTS5_TOKENIZE_QUERY, None, **whole)
+    plain = str(next(iter(read), piece))
     if len(plain) < len(piece):  # its English ending is off
         return plain if len(plain) >= LEAST_CORE else piece
     least = LEAST_CORE if plain.isascii() else LEAST_CORE - 1
