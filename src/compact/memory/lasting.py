@@ -160,7 +160,8 @@ def barred(turns: TurnTable, places: Sequence[int], asked: Asked) -> list[int]:
     every = np.flatnonzero(asked.may & _persons(turns, Trait.BARRED))
     at, beside = turns.rows["at"][every], np.isin(every, places)
     order = np.lexsort((at, asked.own[every], asked.cosines[every], beside))[::-1]
-    return every[order[:MOST_RULES]].tolist()
+    rules: list[int] = every[order[:MOST_RULES]].tolist()
+    return rules
 
 
 def newest_first(turns: TurnTable, places: list[int], asked: Asked) -> list[int]:

@@ -6,7 +6,7 @@ have to read messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntFlag
@@ -53,6 +53,7 @@ _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
 """A number with this many digits may be a year."""
 _SENTENCE_ENDS = str.maketrans(dict.fromkeys(".!?;…。！？؟", "\n"))
+_CLAUSE_ENDS = _SENTENCE_ENDS | dict.fromkeys(map(ord, ",:，、،"), "\n")
 _REFUSES_AFTER = frozenset(("de", "nl", "sv", "da", "ja", "ko", "tr", "hi", "fa"))
 """Languages that may put `not` behind the verb: `vergiss es nicht`."""
 NEAR_REFUSAL = 8
@@ -143,7 +144,7 @@ _Word = tuple[str, str, str]
 class _Known(NamedTuple):
     """Words of one kind in all languages."""
 
-    whole: Mapping[str, list[_Word]]
+    whole: dict[str, list[_Word]]
     """The words by their first piece."""
     begun: list[_Word]
     """The words that may have other endings."""
@@ -176,11 +177,11 @@ def _of(kind: str, code: str) -> frozenset[str]:
     return frozenset(words_of(kind).get(code, ()))
 
 
-def _clauses(text: str, kinds: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each sentence of a text that may have words of one of these kinds, and its pieces with
-    blanks around them.
+def _parts(text: str, ends: Mapping[int, str], kinds: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each part of a text, up to one of the ends, that may have words of one of these kinds,
+    and its pieces with blanks around them.
     """
-    for sentence in text.translate(_SENTENCE_ENDS).splitlines():
+    for sentence in text.translate(ends).splitlines():
         pieces = pieces_of(sentence)
         if any(not _known(kind).whole.keys().isdisjoint(pieces) for kind in kinds):
             yield sentence, f" {' '.join(pieces)} "
@@ -192,7 +193,7 @@ def is_barred_in(text: str) -> bool:
 
     `I never mention him` is a report: after `I` or `he`, a refusal needs a wish (`I don't want`).
     """
-    for _, padded in _clauses(text, ("taboo", "refuses")):
+    for _, padded in _parts(text, _SENTENCE_ENDS, ("taboo", "refuses")):
         if _known("taboo").found(padded):
             return True
         pieces, refused = padded.split(), _known("refuses").found(padded)
@@ -209,16 +210,25 @@ def is_barred_in(text: str) -> bool:
     return False
 
 
+def _is_asked_of_you(before: Sequence[str], code: str) -> bool:
+    """Return whether the words before a verb ask the listener: `please`, `can you`. `I` after
+    `can you` begins something else.
+    """
+    you, others = _of("asks_you", code), _of("subjects", code)
+    nearest = next((each for each in reversed(before) if each in you | others), None)
+    return nearest in you or (_of("courtesies", code) | you).issuperset(before)
+
+
 def forgotten_in(text: str) -> str:
     """Return what a sentence asks to forget, as in `Forget my number` and `Can you forget it?`.
     Empty for others, such as `Don't forget it` and `I forget names`.
     """
-    for sentence, padded in _clauses(text, ("forgets", "unkept")):
+    for sentence, padded in _parts(text, _CLAUSE_ENDS, ("forgets", "unkept")):
         pieces = padded.split()
         for code, at, word in (*_known("unkept").found(padded), *_known("forgets").found(padded)):
-            before, courtesies = pieces[:at], _of("courtesies", code)
+            before = pieces[:at]
             around = pieces if code in _REFUSES_AFTER else before
-            is_asked = word[0] == "!" or not before or not courtesies.isdisjoint(before)
+            is_asked = word[0] == "!" or _is_asked_of_you(before, code)
             is_asked &= _of("refuses", code).isdisjoint(around)
             if is_asked or word in _of("unkept", code):
                 phrase = word.lstrip("!").replace("_", " ")

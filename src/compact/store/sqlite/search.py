@@ -34,6 +34,7 @@ from compact.store.sqlite.rows import (
     position_in,
     query,
     text,
+    text_of,
 )
 from compact.text.terms import index_words, looked_for, pieces_of, scored, searchable, spaced
 from compact.text.turns import LAYOUT, MOST_SPEAKERS, noted
@@ -171,7 +172,9 @@ def other_forms(
             joined = ("".join(name),)
             found[name] = [joined] if spaced(piece) == piece and _holds(db, joined) else []
             continue
-        forms = [(form,) for form in _inflected(db, core, len(piece))] if core.isalpha() else []
+        forms = list[Name]()
+        if core.isalpha():
+            forms += [(form,) for form in _inflected(db, core, len(piece))]
         forms += [(form,) for form in compounds if _is_part(core, form)]
         cuts = [(piece[:at], piece[at:]) for at in range(2, min(len(piece) - 1, 12))]
         forms += [cut for cut in cuts if _holds(db, cut)]
@@ -185,8 +188,9 @@ def other_forms(
 def _core(db: apsw.Connection, piece: str) -> str:
     """Return the beginning that all forms of a word share, as the index writes it."""
     tokenize = db.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "1"])
-    tokens = tokenize(piece.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False)
-    plain = tokens[0][0] if tokens else piece
+    whole = {"include_offsets": False, "include_colocated": False}
+    read = tokenize(piece.encode(), apsw.FTS5_TOKENIZE_QUERY, None, **whole)
+    plain = str(next(iter(read), piece))
     if len(plain) < len(piece):  # its English ending is off
         return plain if len(plain) >= LEAST_CORE else piece
     least = LEAST_CORE if plain.isascii() else LEAST_CORE - 1
@@ -199,20 +203,20 @@ def _inflected(db: apsw.Connection, core: str, length: int) -> list[str]:
         return []
     sql = "SELECT term FROM temp.terms WHERE term >= ? AND term < ? AND length(term) <= ? LIMIT ?"
     last = core + "\U0010ffff"
-    return [row[0] for row in query(db, sql, (core, last, length + LONGEST_END, MOST_FORMS))]
+    rows = query(db, sql, (core, last, length + LONGEST_END, MOST_FORMS))
+    return [text_of(row[0]) for row in rows]
 
 
 def _compounds(db: apsw.Connection, pieces: Sequence[str]) -> list[str]:
     """Return the words of the index that contain one of these words."""
-    cores = [
-        core
-        for core in (_core(db, piece) for piece in pieces)
-        if len(core) >= LEAST_CORE and core.isalpha()
-    ]
-    if not cores or query(db, "SELECT total(indexed) FROM branches")[0][0] > MOST_LISTED:
+    cores = [core for core in (_core(db, piece) for piece in pieces) if len(core) >= LEAST_CORE]
+    cores = [core for core in cores if core.isalpha()]
+    indexed = first(db, "SELECT total(indexed) FROM branches")
+    if not cores or not indexed or int(indexed[0]) > MOST_LISTED:
         return []
     wanted = " OR ".join("instr(term, ?)" for _ in cores)
-    return [row[0] for row in query(db, f"SELECT term FROM temp.terms WHERE {wanted}", cores)]
+    rows = query(db, f"SELECT term FROM temp.terms WHERE {wanted}", cores)
+    return [text_of(row[0]) for row in rows]
 
 
 def _is_part(core: str, form: str) -> bool:
