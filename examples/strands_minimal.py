@@ -9,13 +9,13 @@ from strands.agent.conversation_manager import NullConversationManager
 from strands.models.openai import OpenAIModel
 
 from compact import CompactConfig, CompactManager
-from compact.integrations.strands import CompactPlugin
+from compact.integrations.strands import StrandsPlugin
 
 manager = CompactManager(CompactConfig(store="agents.db"))
 agent = Agent(
     model=OpenAIModel(model_id="gpt-4o-mini"),
     system_prompt="You keep the harbour's lamps.",
-    plugins=[CompactPlugin(manager, "harbour")],
+    plugins=[StrandsPlugin(manager, "harbour")],
     conversation_manager=NullConversationManager(),
     callback_handler=None,
 )

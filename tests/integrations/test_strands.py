@@ -24,7 +24,7 @@ from strands.models.openai import OpenAIModel
 from strands.types.exceptions import ContextWindowOverflowException
 
 from compact import CompactManager
-from compact.integrations.strands import CompactPlugin, _block, _messages, _pieces
+from compact.integrations.strands import StrandsPlugin, _block, _messages, _pieces
 from compact.testing.doors import (
     HUGE,
     PROMISES,
@@ -85,7 +85,7 @@ class Conversation:
     def __init__(
         self, judge: Judge, tools: Sequence[Tool], manager: CompactManager | None, thread: str
     ) -> None:
-        plugins = [] if manager is None else [CompactPlugin(manager, thread)]
+        plugins = [] if manager is None else [StrandsPlugin(manager, thread)]
         made = [as_tool(t.call, name=t.name, description=t.description) for t in tools]
         self.agent = StrandsAgent(
             model=Judged(judge),

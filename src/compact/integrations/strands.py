@@ -24,7 +24,7 @@ except ImportError as missing:
     ) from missing
 
 
-class CompactPlugin(Plugin):  # type: ignore[misc, unused-ignore]
+class StrandsPlugin(Plugin):  # type: ignore[misc, unused-ignore]
     """Makes each request of one agent fit. The agent's messages stay as they are: give it a
     `NullConversationManager`, for Strands' own take them away.
 

@@ -110,7 +110,7 @@ class _Known(NamedTuple):
     turns: TurnTable
 
 
-class Stretch(NamedTuple):
+class BranchPart(NamedTuple):
     """Positions of a branch, from `low` and below `high`."""
 
     branch: bytes
@@ -148,10 +148,10 @@ class ScopeIndex:
         """Return the branch and the position of a key."""
         return self._branches[key >> POSITION_BITS], key & ((1 << POSITION_BITS) - 1)
 
-    def stretches(self, ranges: Sequence[tuple[int, int]]) -> list[Stretch]:
+    def stretches(self, ranges: Sequence[tuple[int, int]]) -> list[BranchPart]:
         """Return ranges of keys, both ends included, as positions of branches."""
         ends = [(*self.place(first), last - first + 1) for first, last in ranges]
-        return [Stretch(branch, low, low + more) for branch, low, more in ends]
+        return [BranchPart(branch, low, low + more) for branch, low, more in ends]
 
     # --- words ------------------------------------------------------------------------------------
 
@@ -305,7 +305,9 @@ class ScopeIndex:
             known = before.branches.get(row.id)
             is_same = known is not None and known.made == row.made
             branches[row.id] = known if known and is_same else _Facts(row.made, *empty)
-        new = [Stretch(row.id, row.fork + len(branches[row.id].rows), row.indexed) for row in state]
+        new = [
+            BranchPart(row.id, row.fork + len(branches[row.id].rows), row.indexed) for row in state
+        ]
         new = [each for each in new if each.low < each.high]
         rows = self.ask(_FACTS, **columns(new)) if new else []
         for branch, group in groupby(rows, itemgetter(0)):
@@ -374,7 +376,7 @@ class ScopeIndex:
         return Told(found, titles)
 
 
-def columns(stretches: Sequence[Stretch]) -> dict[str, list[Any]]:
+def columns(stretches: Sequence[BranchPart]) -> dict[str, list[Any]]:
     """Return stretches as columns for a statement."""
     names = "branches", "starts", "stops"
     return {name: [each[place] for each in stretches] for place, name in enumerate(names)}

@@ -76,7 +76,7 @@ APPEND = """
 """
 
 
-class Tail(NamedTuple):
+class BranchEnd(NamedTuple):
     """The end of a branch: how many messages it has, and the chain's hash after them."""
 
     messages: int
@@ -259,7 +259,7 @@ def body_of(session: Session) -> bytes:
 
 def fill(query: Query, scope: str, part: OwnPart) -> None:
     """Append the entries of a branch of a new session."""
-    start = Tail(part.branch.fork, hash_at(query, scope, part.branch.id))
+    start = BranchEnd(part.branch.fork, hash_at(query, scope, part.branch.id))
     if part.entries:
         key = {"scope": scope, "branch": encoded(part.branch.id)}
         query(APPEND, {**columns_of(part.entries, start), **key})
@@ -279,7 +279,7 @@ def has_branch(query: Query, scope: str | None, name: str) -> bool:
 
 
 def insert_branch(
-    query: Query, scope: str, branch: Branch, number: int, tail: Tail, tokens: int
+    query: Query, scope: str, branch: Branch, number: int, tail: BranchEnd, tokens: int
 ) -> bool:
     """Insert a branch; whether its id was free."""
     sql = """
@@ -311,7 +311,7 @@ def begin(query: Query, scope: str, branch: Branch) -> None:
     """
     key = {"scope": scope, "branch": encoded(parent.id), "fork": branch.fork}
     ((tokens, hash),) = query(sql, key)
-    tail = Tail(branch.fork, chain.START if hash is None else bytes(hash))
+    tail = BranchEnd(branch.fork, chain.START if hash is None else bytes(hash))
     sql = "SELECT count(*) FROM compact.branches WHERE scope = %s AND session = %s"
     ((number,),) = query(sql, (scope, encoded(branch.session_id)))
     if not insert_branch(query, scope, branch, number, tail, tokens):
@@ -324,7 +324,7 @@ def activate(query: Query, scope: str, session_id: str, branch_id: str) -> None:
     query(sql, (encoded(branch_id), scope, encoded(session_id)))
 
 
-def columns_of(entries: Sequence[Entry], tail: Tail) -> dict[str, Any]:
+def columns_of(entries: Sequence[Entry], tail: BranchEnd) -> dict[str, Any]:
     """Return the values of `APPEND` but for the branch's key."""
     hashes, last, pairs = [], tail.hash, []
     for position, entry in enumerate(entries, tail.messages):

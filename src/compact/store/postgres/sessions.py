@@ -40,8 +40,8 @@ from compact.store.postgres.rows import (
     PROJECTION,
     SESSION,
     VERSION,
+    BranchEnd,
     Log,
-    Tail,
     activate,
     begin,
     body_of,
@@ -72,7 +72,7 @@ class PostgresSessions:
         connections = Connections(address) if isinstance(address, str) else address
         self._server = connections.within(scope)
         self._lock = forks.Lock()
-        self._tails: dict[tuple[str, str], Tail] = {}
+        self._tails: dict[tuple[str, str], BranchEnd] = {}
         self._scopes: dict[tuple[str, str], str] = {}
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class PostgresSessions:
         if not query(sql, row):
             return False
         is_taken = self._scope is None and has_branch(query, None, branch.id)
-        if is_taken or not insert_branch(query, scope, branch, 0, Tail(0, chain.START), 0):
+        if is_taken or not insert_branch(query, scope, branch, 0, BranchEnd(0, chain.START), 0):
             raise InvalidInput(f"there is a branch {branch.id!r} already")
         return True
 
@@ -201,7 +201,7 @@ class PostgresSessions:
                 return tail.messages + len(entries)
             self._forget_tail(branch_id)
 
-    def _tail(self, branch_id: str, expected: int | None) -> Tail:
+    def _tail(self, branch_id: str, expected: int | None) -> BranchEnd:
         """Return the branch's end as this store knows it, else as it is.
 
         Raises:
@@ -215,16 +215,16 @@ class PostgresSessions:
         rows = self._rows(branch_id, f"{sql} %(branch)s")
         if not rows:
             raise NotFound(f"no branch {branch_id!r} in this store")
-        tail = Tail(rows[0][0], bytes(rows[0][1]))
+        tail = BranchEnd(rows[0][0], bytes(rows[0][1]))
         if expected not in (None, tail.messages):
             raise Superseded(f"the branch has {tail.messages} messages, not {expected}")
         return tail
 
-    def _has_appended(self, branch_id: str, tail: Tail, values: dict[str, Any]) -> bool:
+    def _has_appended(self, branch_id: str, tail: BranchEnd, values: dict[str, Any]) -> bool:
         """Append if the branch still ends so. If the connection breaks, try again, and ask whether
         it was stored.
         """
-        now = Tail(tail.messages + values["added"], values["hash"])
+        now = BranchEnd(tail.messages + values["added"], values["hash"])
         try:
             stored = bool(self._server.query(APPEND, values, again=False))
         except Broken:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from compact.errors import InvalidArgument, StoreFailed
 from compact.messages.protocols import Embedder
 from compact.store.postgres.connection import Connections
-from compact.store.postgres.index import ScopeIndex, Stretch, columns
+from compact.store.postgres.index import BranchPart, ScopeIndex, columns
 from compact.store.postgres.rows import ENTRY, entry_of
 from compact.store.postgres.schema import VECTORS
 from compact.text.embedding import (
@@ -72,7 +72,7 @@ _NEAREST = """
 class _Cut(NamedTuple):
     """Pending messages of one branch, with the pieces of their texts: position, number, text."""
 
-    gap: Stretch
+    gap: BranchPart
     pieces: list[tuple[int, int, str]]
 
 
@@ -96,9 +96,9 @@ class ScopeVectors:
         """Return how many messages of the scope have no vector of this embedder."""
         return sum(gap.high - gap.low for gap in self._gaps(generation_of(embedder)))
 
-    def _gaps(self, of: Generation) -> list[Stretch]:
+    def _gaps(self, of: Generation) -> list[BranchPart]:
         rows = self._ask(_PENDING, generation=of.key)
-        return [Stretch(bytes(branch), low, high) for branch, low, high in rows]
+        return [BranchPart(bytes(branch), low, high) for branch, low, high in rows]
 
     def embed_pending(
         self,
@@ -149,13 +149,13 @@ class ScopeVectors:
                 raise InvalidArgument("embedder", reason) from error
 
     def _batches(
-        self, gaps: Sequence[Stretch], embedder: Embedder, left: int
+        self, gaps: Sequence[BranchPart], embedder: Embedder, left: int
     ) -> Iterator[list[_Cut]]:
         """Yield pending messages in batches of about `BATCH` messages."""
         batch, size = list[_Cut](), 0
         for branch, low, stop in gaps:
             for start in range(low, min(stop, low + left), BATCH):
-                gap = Stretch(branch, start, min(start + BATCH, stop, low + left))
+                gap = BranchPart(branch, start, min(start + BATCH, stop, low + left))
                 batch.append(self._cut(gap, embedder))
                 size += gap.high - gap.low
                 if size >= BATCH:
@@ -165,7 +165,7 @@ class ScopeVectors:
         if batch:
             yield batch
 
-    def _cut(self, gap: Stretch, embedder: Embedder) -> _Cut:
+    def _cut(self, gap: BranchPart, embedder: Embedder) -> _Cut:
         rows = self._ask(_READ, branch=gap.branch, low=gap.low, high=gap.high)
         texts = [(row[0], embedded_text(entry_of(row).message)) for row in rows]
         pieces = [
@@ -175,7 +175,7 @@ class ScopeVectors:
         ]
         return _Cut(gap, pieces)
 
-    def _store(self, of: Generation, gap: Stretch, made: Sequence[tuple[int, int, str]]) -> bool:
+    def _store(self, of: Generation, gap: BranchPart, made: Sequence[tuple[int, int, str]]) -> bool:
         """Store vectors. False if another process was faster, or the session was deleted."""
         names = "positions", "pieces", "vectors"
         given = {name: [row[place] for row in made] for place, name in enumerate(names)}
