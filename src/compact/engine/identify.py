@@ -52,8 +52,8 @@ LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
 """Largest share of a small limit, and of a large one, for the checkpoint of a single call."""
 SMALL_LIMIT = (3_000, 8_000)
 """Up to the first number of tokens a limit is small, from the second on it is large."""
-TALK_SHARE = 0.7
-"""A checkpoint of plain talk takes this share of the limit."""
+TALK_SHARE = 0.9
+"""A checkpoint of plain talk takes this share of the room above the floor."""
 SESSION_SHARE, RECORD_SHARE, ALONE_SHARE = 0.4, 0.4, 0.6
 """Largest shares of the room above the floor: for a session's checkpoints; for the record in
 addition to them; for the record if there are no checkpoints."""
@@ -81,9 +81,9 @@ def identify(
     def reserve(above: int) -> int:
         nonlocal ageing, record
         if notes is None or not standing.is_session:
-            most = max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE))
             is_talk = notes is not None and notes.is_plain_talk
-            return min(_reserve(history, policy, limit, is_talk=is_talk), most)
+            most = int(above * (TALK_SHARE if is_talk else CHECKPOINT_SHARE))
+            return min(_reserve(history, policy, limit, is_talk), max(LEAST_CHECKPOINT, most))
         new = LEAST_CHECKPOINT
         if not standing.by_record:
             new = min(_cap_of_new(history, policy, standing), max(new, above // 3))
@@ -124,14 +124,14 @@ def _cap_of_new(history: History, policy: CompactPolicy, standing: Standing) -> 
     return min(sum(map(standing.caps.of, levels)), standing.caps.together)
 
 
-def _reserve(history: History, policy: CompactPolicy, limit: int, *, is_talk: bool) -> int:
+def _reserve(history: History, policy: CompactPolicy, limit: int, is_talk: bool) -> int:
     """Return the tokens reserved for the checkpoint of a single call: a share, and room for the
     instructions it must carry. Plain talk gets more, as each sentence may matter.
     """
     if not policy.summarizes:
         return RECEIPT_TOKENS
     if is_talk:
-        return min(int(TALK_SHARE * limit), MOST_RESERVE)
+        return MOST_RESERVE
     share = min(max(LEAST_RESERVE, int(policy.checkpoint_share * limit)), MOST_RESERVE)
     most = int(policy.instruction_share * limit)
     demand = min(_instruction_tokens(history, most), most)

@@ -35,7 +35,7 @@ class KindWeights:
     """A user's answer to a tool, or a refusal."""
     closing: float = 1.5
     said: float = 0.6
-    earlier: float = 1.5
+    earlier: float = 4.0
     changed: float = 600.0
     """An action that others see, such as a commit or a release."""
     called: float = 60.0

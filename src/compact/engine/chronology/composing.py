@@ -37,10 +37,9 @@ from compact.messages.tokens import TokenCounter
 from compact.text.modes import PLAIN, KindWeights
 from compact.text.sentences import lines_of, topic_of
 
-STEPS, LEAST, MOST, LARGER, TRIES = 9, 1e-3, 200.0, 1.05, 10
+STEPS, LEAST, MOST, TRIES = 9, 1e-3, 2_000.0, 10
 """`STEPS`: bisection steps. `LEAST`, `MOST`: bounds of the number, in tokens per unit of weight.
-`LARGER`: factor on the larger of two numbers in a mixed text. `TRIES`: how often the text is built
-again, because tokens are only estimated."""
+`TRIES`: how often the text is built again, because tokens are only estimated."""
 LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
 """`LINE_TOKENS`: about how many tokens a line adds to its words. `NEXT`: smallest ratio of two
 numbers that are tried. `ENOUGH`: share of the room that may stay free."""
@@ -57,6 +56,9 @@ DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
 """Share of its tokens that includes a deed; most look-ups in a line; most names of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
+AGELESS = 0.95
+"""How much of what a text has lost by its age a clear demand gets back. Not all of it: texts of
+equal weight come in all at once, or not at all."""
 DEMANDED = 2.0
 """Extra weight of the clearest demand."""
 OUTSIDE_CODE = 16 / 6
@@ -164,8 +166,7 @@ class Chronology:
             number = self._number(target)
             if not low * NEXT < number < high / NEXT:
                 number = math.sqrt(max(low, LEAST) * high)
-        is_full = room - self.counter.composed(best) <= ENOUGH * room
-        return best if is_full or high >= MOST else self._fuller(best, low, high, room)
+        return best
 
     def _number(self, target: float) -> float:
         """Return the largest number with which the rows take about `target` tokens."""
@@ -217,22 +218,6 @@ class Chronology:
                 self._texts.append((since, index))
                 return True
         return False
-
-    def _fuller(self, text: str, number: float, larger: float, room: int) -> str:
-        """Give a larger number to the newest rows, as many as fit. One number for all may leave
-        room, because rows of equal weight come in all at once.
-        """
-        small, large = self._lines(number), self._lines(larger * LARGER)
-        numbers, best = (number, larger * LARGER), None
-        low, high = 0, len(self._span) + len(self._deeds.rows)
-        while low < high:
-            half = (low + high) // 2
-            fuller = self._mixed(small, large, numbers, half)
-            if self._tokens(fuller) <= room:
-                best, high = fuller, half
-            else:
-                low = half + 1
-        return text if best is None else self._text(best)
 
     @cached_property
     def _talk(self) -> Talk:
@@ -288,23 +273,27 @@ class Chronology:
 
     def _counts(self, kind: DeedKind) -> float:
         """Return the weight of a kind of deed. Outside of code, calls change what users own."""
-        by = 1.0 if kind != "called" or self.notes.is_code else CALLED_OUTSIDE
+        is_outside = kind in ("called", "failed") and not self.notes.is_code
+        by = CALLED_OUTSIDE if is_outside else 1.0
         return by * self.weights.of(kind)
 
     def _weight(self, item: Item, *, is_last: bool) -> float:
-        fresh = max(self._freshness(item.position), item.demands)
+        fresh = self._freshness(item.position)
+        fresh += AGELESS * item.demands * max(0.0, 1 - fresh)
         kind = "closing" if is_last and item.kind == "said" else item.kind
         weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
         if kind in ("closing", "said") and self.weights.decided != 1:
             weight *= self.weights.decided if _decides(item.text) else 1.0
         marked = MARKED if item.position in self.notes.marked else 1.0
-        return weight * marked * item.worth
+        worth = item.worth if item.kind in PERSONS or self.notes.is_code else math.sqrt(item.worth)
+        return weight * marked * worth
 
     @cached_property
     def _by_kind(self) -> dict[Kind, float]:
         found: dict[Kind, float] = {kind: self.weights.of(kind) for kind in get_args(Kind)}
         if not self.notes.is_code:
             found["request"] *= OUTSIDE_CODE
+            found["closing"] *= OUTSIDE_CODE
         return found
 
     @cached_property
@@ -358,27 +347,6 @@ class Chronology:
             line = _line(item, marked(shown, item.before_ids), before)
             self._cuts[key] = line, self.counter.composed(f"{line}\n")
         return self._cuts[key]
-
-    def _mixed(
-        self, small: _Lines, large: _Lines, numbers: tuple[float, float], half: int
-    ) -> _Lines:
-        """Return the lines with the smaller number before row `half`, and the larger one after."""
-        texts = range(len(self._span))
-        first = bisect_left(texts, half, key=lambda i: i + self._deeds_before(i))
-        a, b = bisect_left(small.items, first), bisect_left(large.items, first)
-        mixed = _Lines()
-        mixed.items = small.items[:a] + large.items[b:]
-        mixed.said = small.said[:a] + large.said[b:]
-        begin = self._deeds_before(small.items[a - 1]) if a else 0
-        has_more = b < len(large.items)
-        end = self._deeds_before(large.items[b]) if has_more else len(self._deeds.rows)
-        did = self._deeds.mixed(begin, end, numbers, half - first)
-        mixed.did = [*small.did[:a], did[0], *large.did[b + 1 :]]
-        mixed.tokens = [*small.tokens[: 2 * a], did[1], *large.tokens[2 * b + 1 :]]
-        if has_more:  # its question may end the line before
-            said = self._line(large.items[b], numbers[1], small.said[a - 1] if a else "")
-            mixed.said[a], mixed.tokens[2 * a + 1] = said
-        return mixed
 
     def _left_out(self, lines: _Lines) -> str:
         """Return the line on the user's messages that are left out. Empty if there are none."""
@@ -445,21 +413,6 @@ class DeedLines:
         if number * most * NEARLY < 1.0:
             return NO_LINE
         return self._told([(k, x, n, number * self._fresh(at)) for k, x, n, at in run.parts])
-
-    def mixed(
-        self, begin: int, end: int, numbers: tuple[float, float], half: int
-    ) -> tuple[str, int]:
-        """Return the line with the smaller number before deed `half`, and the larger one after."""
-        if not begin < half < end:
-            return self.line(begin, end, numbers[half <= begin])
-        if max(numbers) * self._bound(begin, end)[1] * NEARLY < 1.0:
-            return NO_LINE
-        weights = [
-            numbers[place >= half] * self._fresh(self.positions[place])
-            for place in range(begin, end)
-        ]
-        parts = _joined(zip(self.rows[begin:end], weights, strict=True))
-        return self._told([(k, x, self._counter.text(x), most) for k, x, most in parts])
 
     def _bound(self, begin: int, end: int) -> tuple[Run, float]:
         """Return the run of these deeds, and the largest weight per token in it."""

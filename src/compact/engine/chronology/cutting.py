@@ -13,13 +13,15 @@ from compact.text import anchors
 from compact.text.sentences import beginning
 from compact.text.terms import STOP_WORDS
 
-SHORT, STUB, WHOLE = 40, 18, 0.55
+SHORT, STUB, REPLY, WHOLE = 40, 18, 40, 0.55
 """`SHORT`: a text of fewer tokens stays whole or is left out. `STUB`: fewest tokens of a cut text.
 `WHOLE`: from this share of its tokens on, a short text, or the user's, stays whole."""
 MARK_TOKENS = 8
 """About how many tokens the mark takes."""
-HEAD_SHARE = 2 / 3
-"""Share of the room for the head: it says what a text is about. The tail says what it concludes."""
+HEAD_SHARE, OPENS = 2 / 3, 8.0
+"""`HEAD_SHARE`: share of the room for the head, which says what a text is about; of a text that
+concludes, for its tail. `OPENS`: such a text's first sentence needs this much information
+(`info_of`)."""
 LONGEST_FIRST = 40
 """A first sentence of up to this many tokens stays whole: it says what the rest is about."""
 ANNOUNCED = 200
@@ -30,7 +32,7 @@ LITTLE = 3.0
 """Sentences with less information (`info_of`) are left out first."""
 FEW_TOKENS = 12
 """Fewest tokens of room for the beginning of a sentence that does not fit."""
-UNIT = regex(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
+UNIT = regex(r"(?<=[.!?。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
 """Where a text is cut into sentences and lines."""
 _PIECE = regex(r"\S+\s*")
 WORD = regex(r"\w+")
@@ -46,6 +48,8 @@ class Cuttable:
     counter: TokenCounter
     stays: Callable[[str], bool] = lambda _: False
     """Returns whether a sentence stays, however little room there is."""
+    concludes: bool = False
+    """Whether the end says most. An assistant thinks first, and ends with what it found or asks."""
 
     @cached_property
     def tokens(self) -> int:
@@ -64,6 +68,8 @@ class Cuttable:
     @cached_property
     def _units(self) -> tuple[Sequence[str], Sequence[int]]:
         units = list(_telling(UNIT.split(self.text), self.stays))
+        if self.concludes and units[1:] and info_of(units[0]) < OPENS:
+            del units[0]
         return self._sized(units) if units else self._words
 
     @cached_property
@@ -81,14 +87,21 @@ class Cuttable:
             return self.text
         (units, sizes), kept = self._units, self._kept
         left, in_words = room - max(MARK_TOKENS, self.least), False
-        if sizes[0] <= min(LONGEST_FIRST, 2 * room):
+        tails, first, end = int((1 - HEAD_SHARE) * room), room, len(units)
+        fitting = (i for i in range(end, 0, -1) if sizes[i - 1] <= left)
+        if self.concludes and (last := next(fitting, 0)):
+            tails, end = int(HEAD_SHARE * room), last
+            first = left - tails
+        elif sizes[0] <= min(LONGEST_FIRST, 2 * room):
             left = max(left, sizes[0])
         elif not kept and sizes[0] > left:
             (units, sizes), in_words = self._words, True
-        head, tail, left = _ends(sizes, left, 0 if in_words else int((1 - HEAD_SHARE) * room))
-        tail = len(units) if in_words else tail  # the last words alone would say nothing
-        shown = {*range(head), *kept, *range(tail, len(units))}
-        begun = self._begun(units[head], left) if head < tail and head not in shown else ""
+        head, tail, left = _ends(sizes[:end], left, 0 if in_words else tails, first)
+        if in_words:  # the last words alone would say nothing
+            tail = end = len(units)
+        shown = {*range(head), *kept, *range(tail, end)}
+        is_cut = head < tail and head not in shown and first == room
+        begun = self._begun(units[head], left) if is_cut else ""
         gone = len(self.text.split()) - len(begun.split())
         gone -= sum(len(units[i].split()) for i in shown)
         told, mark = list[str](), f"[… {gone:,} words{where and ', '}{where}]"
@@ -115,18 +128,18 @@ class Cuttable:
         return f"\n{begun}" if begun and unit[:1] == "\n" else begun
 
 
-def stub_of(size: int) -> float:
+def stub_of(size: int, stub: int = STUB) -> float:
     """Return the least room (in tokens) in which a text of this many tokens is included."""
-    return WHOLE * size if size < SHORT else min(STUB, WHOLE * size)
+    return WHOLE * size if size < SHORT else min(stub, WHOLE * size)
 
 
-def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
+def _ends(sizes: Sequence[int], room: int, tails: int, first: int) -> tuple[int, int, int]:
     """Return how many sentences the head takes, where the tail begins, and the room that is left.
-    The tail may take `tails` of the room.
+    The tail may take `tails` of the room, the first sentence `first`.
     """
     head = 0
     for size in sizes:
-        if size > (room if head == 0 else room - tails):
+        if size > (min(room, first) if head == 0 else room - tails):
             break
         room -= size
         head += 1
@@ -138,20 +151,21 @@ def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
 
 
 def _telling(units: Iterable[str], stays: Callable[[str], bool]) -> Iterator[str]:
-    """Drop sentences with hardly any information: headings, praise, announcements, code. Keep all
-    that `stays` wants.
+    """Drop headings, code, and praise or announcements at either end. Between sentences that tell
+    something, all stays: the values of a list belong to its words. Keep all that `stays` wants.
     """
-    in_code = False
+    in_code, between = False, list[str]()
+    begun = False
     for unit in units:
         words = unit.strip()
         if words.startswith("```"):
             in_code = not in_code
-        elif stays(words) or not (in_code or _is_frame(words)):
+        elif stays(words) or (not in_code and words[:1] != "#" and info_of(words) >= LITTLE):
+            yield from between
             yield unit
-
-
-def _is_frame(words: str) -> bool:
-    return words.startswith(("#", "---")) or info_of(words) < LITTLE
+            between, begun = [], True
+        elif begun and not in_code and words.strip("-#| "):
+            between.append(unit)
 
 
 def gist(text: str, most: int) -> str:

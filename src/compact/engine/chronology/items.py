@@ -16,6 +16,8 @@ from typing import Literal, NamedTuple
 from compact.engine.chronology.cutting import (
     ANNOUNCED,
     BLANK,
+    REPLY,
+    STUB,
     UNIT,
     WHOLE,
     WORD,
@@ -182,15 +184,20 @@ class Items:
                 self._add(item)
 
     def earlier(self, text: str, message_id: str, position: int) -> None:
-        """Record an earlier checkpoint, one item per line. A line that names its speaker becomes
-        that speaker's item again.
+        """Record an earlier checkpoint. A line that names its speaker, or says what was done,
+        becomes such an item again. Other lines stay together: they refer to each other.
         """
-        told = list[str]()
+        told, is_run = list[str](), False
         for line in text.splitlines():
-            if line.startswith("    ") and told:
+            if not line.strip() or _is_frame(line):
+                continue
+            words = _BULLET.sub("", line, count=1)
+            is_plain = not (words.startswith(("Host: ", "Did: ")) or _TOLD.match(words))
+            if told and (line.startswith("    ") or (is_run and is_plain)):
                 told[-1] += f"\n{line.strip()}"
-            elif line.strip() and not _is_frame(line):
-                told.append(_BULLET.sub("", line, count=1))
+            else:
+                told.append(line.strip() if is_plain else words)
+                is_run = is_plain
         self.tells_work = self.tells_work or any(words.startswith("Did: ") for words in told)
         for words in told:
             item = _item_of(words, message_id, position)
@@ -290,9 +297,11 @@ def sized(item: Item, counter: TokenCounter) -> Sized:
     row = item.text_cut
     if row is None or row.text.counter is not counter:
         words, is_persons = squeezed(item.text), item.kind in PERSONS
-        text = Cuttable(words, counter, _must_stay) if is_persons else Cuttable(words, counter)
+        stays = _must_stay if is_persons else (lambda _: False)
+        is_reply = item.kind in ("closing", "said", "earlier")
+        text = Cuttable(words, counter, stays, concludes=is_reply)
         must, whole = MUST * item.demands**2, WHOLE if is_persons else 1.0
-        least, stub = text.least, stub_of(text.tokens)
+        least, stub = text.least, stub_of(text.tokens, REPLY if is_reply else STUB)
         sizes = text.tokens, least, must, whole * text.tokens, stub
         item.text_cut = row = Sized(
             text, sizes, min(stub, least / must) if least and must else stub

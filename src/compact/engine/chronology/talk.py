@@ -42,8 +42,10 @@ SPARE = 0.03
 """If more than this share of the room is left, it is filled with further sentences."""
 SPEAKER_TOKENS, LEAST_TOKENS = 8, 12
 """`SPEAKER_TOKENS`: most tokens of a line's speaker. `LEAST_TOKENS`: a smaller room stays empty."""
-SHORT_ANSWER = 4.0
+SHORT_ANSWER = 7.0
 """An answer with less information (`info_of`) is shown with its question."""
+_REFERS = frozenset(("he", "she", "these", "they", "those"))
+"""First words of a sentence that says nothing without the one before."""
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
 
@@ -153,10 +155,24 @@ def _spoken(item: Item) -> Spoken:
     if item.spoken is None:
         speaker: Speaker = "person" if item.kind in ("request", "aside") else "assistant"
         lines = lines_of(without_superseded(item.text))
-        said = [Said(item.position, speaker, x) for line in lines for x in sentences_of(line)]
+        said = [Said(item.position, speaker, x) for line in lines for x in _together(line)]
         opening = info_of(said[0].text) if said else SHORT_ANSWER
         item.spoken = Spoken(said, opening, question_of(item.text))
     return item.spoken
+
+
+def _together(line: str) -> Iterator[str]:
+    """Yield the sentences of a line, each with those after it that refer to it."""
+    told = ""
+    for sentence in sentences_of(line):
+        if told and sentence.partition(" ")[0].partition("'")[0].lower() in _REFERS:
+            told = f"{told} {sentence}"
+            continue
+        if told:
+            yield told
+        told = sentence
+    if told:
+        yield told
 
 
 def _weighing(weights: KindWeights) -> Callable[[Said], float]:

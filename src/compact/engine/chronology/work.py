@@ -178,6 +178,8 @@ class WorkLog:
     """The newest plan that was shown to the user, and the user's verdict."""
     last: int = 0
     """Position of the newest result."""
+    reported: tuple[int, str, str] = 0, "", ""
+    """The newest result in prose: its position, the call in one line, and its beginning."""
     calls: int = 0
     commands: int = 0
     """How many calls there were, and how many of them ran a command."""
@@ -296,6 +298,9 @@ class WorkLog:
         first. The deed of a look-up holds only the call.
         """
         call = asked.call
+        if result.text[:5].lower() == "error":
+            error = beginning(result.text, _MOST_GIVEN)
+            return Deed(position, "failed", _about(call), error)
         values = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
         told = [f"{k}={beginning(v, _MOST_ASKED)}" for k, v in values]
         given = _facts_of(result.text)
@@ -305,11 +310,12 @@ class WorkLog:
         looks = call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS
         if looks or asked.subject or not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
             return Deed(position, "looked", beginning(_about(call), _MOST_COMMAND))
-        asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), _MOST_ASKED)
+        asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), 2 * _MOST_ASKED)
         if given:
             said = _joined(dict.fromkeys(came), _MOST_GIVEN) or "nothing new"
         else:
             said = gist(result.text[:_LOOKED_AT], _MOST_ASKED)
+            self.reported = position, _about(call), result.text[:_LOOKED_AT]
         return Deed(position, "called", f"{call.name}({asked_for})", said)
 
     def _remember(self, facts: Sequence[str]) -> None:
@@ -457,7 +463,7 @@ def _facts_of(text: str) -> list[str]:
         value: Any = read_json(text)
     except ValueError:
         return []
-    return [f"{k}={v}"[:_MOST_GIVEN] for k, v in leaves(value) if v is not None]
+    return [" ".join(f"{k}={v}"[:_MOST_GIVEN].split()) for k, v in leaves(value) if v is not None]
 
 
 def _joined(facts: Iterable[str], most: int) -> str:
