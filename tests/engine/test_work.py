@@ -51,7 +51,10 @@ def test_another_check_clears_nothing():
 def test_a_check_says_what_was_written_since():
     passed = "- `pytest -q` came to: 12 passed"
     written = edit(1, "src/app/mail.py")
-    assert now(*run(1, "pytest -q", "12 passed"), *written) == [f"{passed}; written since: mail.py"]
+    assert now(*run(1, "pytest -q", "12 passed"), *written) == [
+        "- Next: run `pytest -q` again: files were written since",
+        f"{passed}; written since: mail.py",
+    ]
     assert now(*written, *run(1, "pytest -q", "12 passed")) == [passed]
 
 

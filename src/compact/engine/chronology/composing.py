@@ -43,8 +43,9 @@ STEPS, LEAST, MOST, TRIES = 9, 1e-3, 2_000.0, 10
 LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
 """`LINE_TOKENS`: about how many tokens a line adds to its words. `NEXT`: smallest ratio of two
 numbers that are tried. `ENOUGH`: share of the room that may stay free."""
-OLD, NEAR, NOW = 0.35, 0.65, 0.8
-"""`OLD`: weight of any text. `NEAR`, `NOW`: added for newer and for the newest texts."""
+OLD, NEAR, NOW, TILT = 0.35, 0.65, 0.8, 0.6
+"""`OLD`: weight of any text. `NEAR`, `NOW`: added for newer and for the newest texts. `TILT`: by how
+much `OLD` falls over the span: texts of equal weight would come in all at once, or not at all."""
 NOW_FADE, NEAR_FADE = 12, 30
 """In how many messages the added weights fall to 1/e. `NEAR` falls in a quarter of all messages if
 that is more."""
@@ -56,14 +57,14 @@ DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
 """Share of its tokens that includes a deed; most look-ups in a line; most names of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
-AGELESS = 0.95
+AGELESS = 0.9
 """How much of what a text has lost by its age a clear demand gets back. Not all of it: texts of
 equal weight come in all at once, or not at all."""
 DEMANDED = 2.0
 """Extra weight of the clearest demand."""
 OUTSIDE_CODE = 16 / 6
 """Factor for the user's requests if no files are worked on: the rest is not the user's own."""
-CALLED_OUTSIDE = 100.0
+CALLED_OUTSIDE = 400.0
 """Factor for calls if no files are worked on: each is included, however little room there is."""
 SPEAKERS = {
     "request": "- User: ",
@@ -308,7 +309,8 @@ class Chronology:
             return 1.0
         end, fade = self._ages
         age = end - position
-        fresh = OLD + NEAR * math.exp(-age / fade)
+        fresh = OLD * (1 + TILT * (0.5 - age / max(1, end - self.first)))
+        fresh += NEAR * math.exp(-age / fade)
         return fresh + NOW * math.exp(-age / NOW_FADE) if age < FADED else fresh
 
     def _lines(self, number: float) -> _Lines:

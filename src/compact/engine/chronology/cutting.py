@@ -86,22 +86,22 @@ class Cuttable:
         if self.tokens <= max(1.15 * room, room + 10):
             return self.text
         (units, sizes), kept = self._units, self._kept
-        left, in_words = room - max(MARK_TOKENS, self.least), False
-        tails, first, end = int((1 - HEAD_SHARE) * room), room, len(units)
-        fitting = (i for i in range(end, 0, -1) if sizes[i - 1] <= left)
-        if self.concludes and (last := next(fitting, 0)):
+        left, first, in_words = room - max(MARK_TOKENS, self.least), room, False
+        tails, end = int((1 - HEAD_SHARE) * room), len(units)
+        last = next((i for i in range(end, 0, -1) if sizes[i - 1] <= left), 0)
+        if self.concludes and last:
             tails, end = int(HEAD_SHARE * room), last
             first = left - tails
         elif sizes[0] <= min(LONGEST_FIRST, 2 * room):
             left = max(left, sizes[0])
         elif not kept and sizes[0] > left:
-            (units, sizes), in_words = self._words, True
-        head, tail, left = _ends(sizes[:end], left, 0 if in_words else tails, first)
-        if in_words:  # the last words alone would say nothing
-            tail = end = len(units)
+            (units, sizes), in_words, tails = self._words, True, 0
+            end = len(units)
+        head, tail, left = _ends(sizes[:end], left, tails, first)
+        tail = end if in_words else tail  # the last words alone would say nothing
         shown = {*range(head), *kept, *range(tail, end)}
-        is_cut = head < tail and head not in shown and first == room
-        begun = self._begun(units[head], left) if is_cut else ""
+        is_begun = head < tail and head not in shown and first == room
+        begun = self._begun(units[head], left) if is_begun else ""
         gone = len(self.text.split()) - len(begun.split())
         gone -= sum(len(units[i].split()) for i in shown)
         told, mark = list[str](), f"[… {gone:,} words{where and ', '}{where}]"

@@ -37,8 +37,6 @@ def listed(
     for name in for_their_tokens(likeliest, counter):
         if room < LEAST_NAME:
             break
-        if not (notes.is_code or any(map(str.isdigit, name))):
-            continue  # a word of the data, no id
         short = below(name, root)
         if known.isdisjoint((name, short)) and not seen.has_name(short):
             cost = counter.text(" " + short) + 1

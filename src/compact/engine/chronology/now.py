@@ -12,6 +12,7 @@ from compact.engine.chronology.work import Check
 from compact.engine.visible import VisibleText
 from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
+from compact.text.sentences import plain
 
 MOST_CHECKS, MOST_SINCE, MOST_FILES, MOST_OPEN = 4, 4, 14, 8
 """Most checks, files written since a check, files in the other lines, and open tasks."""
@@ -67,7 +68,7 @@ def _next(notes: Notes, *, is_answered: bool) -> str:
     """Return the one step that the log names as next. Empty if it names none."""
     work = notes.work
     if is_answered and (question := question_of(notes.items.rows[-1].text)):
-        return f"the user has not answered “{question}”"
+        return f"the user has not answered “{plain(question)}”"
     if tasks := work.open_tasks():
         return f"“{work.doing}”, which is begun" if work.doing in tasks else f"“{tasks[0]}”"
     check = next(reversed(work.checked.values()), None)

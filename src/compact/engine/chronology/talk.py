@@ -46,6 +46,7 @@ SHORT_ANSWER = 7.0
 """An answer with less information (`info_of`) is shown with its question."""
 _REFERS = frozenset(("he", "she", "these", "they", "those"))
 """First words of a sentence that says nothing without the one before."""
+_ASKED = "(asked: "
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 
 
@@ -148,7 +149,7 @@ def _said_in(before: Item | None, item: Item) -> Sequence[Said]:
     if not asked or not spoken.said:
         return spoken.said
     first, *others = spoken.said
-    return [Said(item.position, first.speaker, f"(asked: {asked}) {first.text}"), *others]
+    return [Said(item.position, first.speaker, f"{_ASKED}{asked}) {first.text}"), *others]
 
 
 def _spoken(item: Item) -> Spoken:
@@ -203,11 +204,15 @@ def _lines(
     before_ids: Mapping[int, Mapping[str, Sequence[str]]],
 ) -> Iterator[str]:
     """Yield one line per message, with its speaker and with marks of earlier values. A speaker that
-    the message names comes first.
+    the message names comes first. A question that ends the line before is not repeated.
     """
+    line = ""
     for (at, speaker), said in groupby(rows, key=lambda x: (x.position, x.speaker)):
         *before, last = [x.text for x in said]
         words = "".join(f"{x} " if x.endswith(_ENDS) else f"{x}; " for x in before) + last
         words = marked(words, before_ids[at])
+        asked, _, answer = words.removeprefix(_ASKED).partition(") ")
+        words = answer if words.startswith(_ASKED) and line.endswith(asked) else words
         name = names.get(at, SPEAKERS[speaker])
-        yield f"- {name}{words.replace(name, '', 1) if name and at in names else words}"
+        line = f"- {name}{words.replace(name, '', 1) if name and at in names else words}"
+        yield line

@@ -63,8 +63,9 @@ _LOOKS = frozenset(
 )
 """First words in the names of tools that look something up."""
 _SPACE = regex(r"\s")
-_MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
-"""Most characters of a request, of a result and of a command; most names that a call defines."""
+_MOST_ASKED, _MOST_GIVEN, _MOST_CALLED, _MOST_COMMAND, _MOST_NAMES = 200, 200, 300, 70, 5
+"""Most characters of a request, of a result, of a call that gave data, and of a command; most names
+that a call defines."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
 """Most characters of data that is parsed; most facts that are remembered."""
 _DEFINED = regex(
@@ -310,7 +311,8 @@ class WorkLog:
         looks = call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS
         if looks or asked.subject or not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
             return Deed(position, "looked", beginning(_about(call), _MOST_COMMAND))
-        asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), 2 * _MOST_ASKED)
+        most = _MOST_CALLED if given else _MOST_ASKED
+        asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), most)
         if given:
             said = _joined(dict.fromkeys(came), _MOST_GIVEN) or "nothing new"
         else:
