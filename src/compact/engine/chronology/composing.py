@@ -44,7 +44,7 @@ LINE_TOKENS, NEXT, ENOUGH = 5, 1.01, 0.03
 """`LINE_TOKENS`: about how many tokens a line adds to its words. `NEXT`: smallest ratio of two
 numbers that are tried. `ENOUGH`: share of the room that may stay free."""
 OLD, NEAR, NOW, TILT = 0.35, 0.65, 0.8, 0.6
-"""`OLD`: weight of any text. `NEAR`, `NOW`: added for newer and for the newest texts. `TILT`: by how
+"""`OLD`: weight of any text. `NEAR`, `NOW`: added for newer and newest texts. `TILT`: by how
 much `OLD` falls over the span: texts of equal weight would come in all at once, or not at all."""
 NOW_FADE, NEAR_FADE = 12, 30
 """In how many messages the added weights fall to 1/e. `NEAR` falls in a quarter of all messages if
@@ -57,9 +57,6 @@ DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
 """Share of its tokens that includes a deed; most look-ups in a line; most names of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
-AGELESS = 0.9
-"""How much of what a text has lost by its age a clear demand gets back. Not all of it: texts of
-equal weight come in all at once, or not at all."""
 DEMANDED = 2.0
 """Extra weight of the clearest demand."""
 OUTSIDE_CODE = 16 / 6
@@ -280,7 +277,7 @@ class Chronology:
 
     def _weight(self, item: Item, *, is_last: bool) -> float:
         fresh = self._freshness(item.position)
-        fresh += AGELESS * item.demands * max(0.0, 1 - fresh)
+        fresh += item.demands * max(0.0, 1 - fresh)  # a clear demand does not age
         kind = "closing" if is_last and item.kind == "said" else item.kind
         weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
         if kind in ("closing", "said") and self.weights.decided != 1:

@@ -32,7 +32,7 @@ LITTLE = 3.0
 """Sentences with less information (`info_of`) are left out first."""
 FEW_TOKENS = 12
 """Fewest tokens of room for the beginning of a sentence that does not fit."""
-UNIT = regex(r"(?<=[.!?。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
+UNIT = regex(r"(?<=[.!?:。！？])\s+(?=[^\W_a-z]|[`*\"“])|(?<=[。！？])|(?=\n)")
 """Where a text is cut into sentences and lines."""
 _PIECE = regex(r"\S+\s*")
 WORD = regex(r"\w+")
