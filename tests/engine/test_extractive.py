@@ -66,7 +66,7 @@ def test_a_short_answer_in_talk_stands_with_its_question() -> None:
         said("assistant", "Sailed to Norway!"),
     ]
     told = summary(talk).text
-    assert "(asked: What did you do in April?) Sailed to Norway!" in told
+    assert "What did you do in April?\n- Assistant: Sailed to Norway!" in told
     assert "(asked: And what are" not in told
 
 

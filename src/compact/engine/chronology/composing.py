@@ -57,6 +57,9 @@ DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
 """Share of its tokens that includes a deed; most look-ups in a line; most names of a file."""
 MARKED = 1_000.0
 """Factor for an important message: larger than any other."""
+AGELESS = 0.9
+"""How much of what a text has lost by its age a clear demand gets back. Not all of it: texts of
+equal weight come in all at once, or not at all."""
 DEMANDED = 2.0
 """Extra weight of the clearest demand."""
 OUTSIDE_CODE = 16 / 6
@@ -277,7 +280,7 @@ class Chronology:
 
     def _weight(self, item: Item, *, is_last: bool) -> float:
         fresh = self._freshness(item.position)
-        fresh += item.demands * max(0.0, 1 - fresh)  # a clear demand does not age
+        fresh += AGELESS * item.demands * max(0.0, 1 - fresh)
         kind = "closing" if is_last and item.kind == "said" else item.kind
         weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
         if kind in ("closing", "said") and self.weights.decided != 1:
