@@ -51,8 +51,6 @@ NOW_FADE, NEAR_FADE = 12, 30
 that is more."""
 NEARLY = 1 + 1e-9
 """Slack for a first, rounded comparison. An exact one follows."""
-FADED = 480
-"""From this age on (in messages), the added weight `NOW` is too small to matter."""
 DEED_WHOLE, MOST_LOOKS, MOST_DEFINED = 0.8, 8, 6
 """Share of its tokens that includes a deed; most look-ups in a line; most names of a file."""
 MARKED = 1_000.0
@@ -311,7 +309,7 @@ class Chronology:
         age = end - position
         fresh = OLD * (1 + TILT * (0.5 - age / max(1, end - self.first)))
         fresh += NEAR * math.exp(-age / fade)
-        return fresh + NOW * math.exp(-age / NOW_FADE) if age < FADED else fresh
+        return fresh + NOW * math.exp(-age / NOW_FADE)
 
     def _lines(self, number: float) -> _Lines:
         """Return the lines with `number` tokens per unit of weight."""

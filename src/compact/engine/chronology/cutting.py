@@ -13,15 +13,14 @@ from compact.text import anchors
 from compact.text.sentences import beginning
 from compact.text.terms import STOP_WORDS
 
-SHORT, STUB, REPLY, WHOLE = 40, 18, 40, 0.55
-"""`SHORT`: a text of fewer tokens stays whole or is left out. `STUB`: fewest tokens of a cut text.
-`WHOLE`: from this share of its tokens on, a short text, or the user's, stays whole."""
+SHORT, STUB, WHOLE = 40, 18, 0.55
+"""`SHORT`: a text of fewer tokens stays whole or is left out. `STUB`: fewest tokens of a cut text;
+of a cut reply, `SHORT`. `WHOLE`: from this share of its tokens on, a short text, or the user's, stays whole."""
 MARK_TOKENS = 8
 """About how many tokens the mark takes."""
-HEAD_SHARE, OPENS = 2 / 3, 8.0
-"""`HEAD_SHARE`: share of the room for the head, which says what a text is about; of a text that
-concludes, for its tail. `OPENS`: such a text's first sentence needs this much information
-(`info_of`)."""
+HEAD_SHARE = 2 / 3
+"""Share of the room for the head, which says what a text is about; for the tail of a text that
+concludes."""
 LONGEST_FIRST = 40
 """A first sentence of up to this many tokens stays whole: it says what the rest is about."""
 ANNOUNCED = 200
@@ -68,7 +67,7 @@ class Cuttable:
     @cached_property
     def _units(self) -> tuple[Sequence[str], Sequence[int]]:
         units = list(_telling(UNIT.split(self.text), self.stays))
-        if self.concludes and units[1:] and info_of(units[0]) < OPENS:
+        if self.concludes and units[1:] and info_of(units[0]) < 2.5 * LITTLE:  # it announces
             del units[0]
         return self._sized(units) if units else self._words
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from compact.engine.chronology.cutting import (
     ANNOUNCED,
     BLANK,
-    REPLY,
+    SHORT,
     STUB,
     UNIT,
     WHOLE,
@@ -301,7 +301,7 @@ def sized(item: Item, counter: TokenCounter) -> Sized:
         is_reply = item.kind in ("closing", "said", "earlier")
         text = Cuttable(words, counter, stays, concludes=is_reply)
         must, whole = MUST * item.demands**2, WHOLE if is_persons else 1.0
-        least, stub = text.least, stub_of(text.tokens, REPLY if is_reply else STUB)
+        least, stub = text.least, stub_of(text.tokens, SHORT if is_reply else STUB)
         sizes = text.tokens, least, must, whole * text.tokens, stub
         item.text_cut = row = Sized(
             text, sizes, min(stub, least / must) if least and must else stub

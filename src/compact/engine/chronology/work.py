@@ -63,8 +63,8 @@ _LOOKS = frozenset(
 )
 """First words in the names of tools that look something up."""
 _SPACE = regex(r"\s")
-_MOST_ASKED, _MOST_GIVEN, _MOST_CALLED, _MOST_COMMAND, _MOST_NAMES = 200, 200, 300, 70, 5
-"""Most characters of a request, of a result, of a call that gave data, and of a command; most names
+_MOST_ASKED, _MOST_CALLED, _MOST_COMMAND, _MOST_NAMES = 200, 300, 70, 5
+"""Most characters of a request or a result, of a call that gave data, and of a command; most names
 that a call defines."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
 """Most characters of data that is parsed; most facts that are remembered."""
@@ -300,7 +300,7 @@ class WorkLog:
         """
         call = asked.call
         if result.text[:5].lower() == "error":
-            error = beginning(result.text, _MOST_GIVEN)
+            error = beginning(result.text, _MOST_ASKED)
             return Deed(position, "failed", _about(call), error)
         values = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
         told = [f"{k}={beginning(v, _MOST_ASKED)}" for k, v in values]
@@ -314,7 +314,7 @@ class WorkLog:
         most = _MOST_CALLED if given else _MOST_ASKED
         asked_for = _joined(dict.fromkeys([*told[:1], *new, *told[1:]]), most)
         if given:
-            said = _joined(dict.fromkeys(came), _MOST_GIVEN) or "nothing new"
+            said = _joined(dict.fromkeys(came), _MOST_ASKED) or "nothing new"
         else:
             said = gist(result.text[:_LOOKED_AT], _MOST_ASKED)
             self.reported = position, _about(call), result.text[:_LOOKED_AT]
@@ -465,7 +465,7 @@ def _facts_of(text: str) -> list[str]:
         value: Any = read_json(text)
     except ValueError:
         return []
-    return [" ".join(f"{k}={v}"[:_MOST_GIVEN].split()) for k, v in leaves(value) if v is not None]
+    return [" ".join(f"{k}={v}"[:_MOST_ASKED].split()) for k, v in leaves(value) if v is not None]
 
 
 def _joined(facts: Iterable[str], most: int) -> str:
