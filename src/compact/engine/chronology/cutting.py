@@ -15,7 +15,8 @@ from compact.text.terms import STOP_WORDS
 
 SHORT, STUB, WHOLE = 40, 18, 0.55
 """`SHORT`: a text of fewer tokens stays whole or is left out. `STUB`: fewest tokens of a cut text;
-of a cut reply, `SHORT`. `WHOLE`: from this share of its tokens on, a short text, or the user's, stays whole."""
+of a cut reply, `SHORT`. `WHOLE`: from this share of its tokens on a short text stays whole, or the
+user's."""
 MARK_TOKENS = 8
 """About how many tokens the mark takes."""
 HEAD_SHARE = 2 / 3
