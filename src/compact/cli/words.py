@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Literal, TextIO
 
 LONGEST_LINE = 400
-"""The most characters of a line about a file. Longer lines are cut."""
+"""Most characters of the line with the notes on a file that was read. A longer line is cut."""
 
 
 def one_line(text: str, limit: int = 80) -> str:

@@ -271,7 +271,9 @@ class History:
         return may_be and self[position].is_important
 
     def instruction_tokens(self, position: int) -> int:
-        """Return the tokens of the sentences there that may be a user's instructions."""
+        """Return how many tokens the sentences have that may be a user's instructions, in the
+        message at `position`.
+        """
         known = self._instructions.get(position)
         if known is None:
             from compact.text.instructions import find_instructions

@@ -478,9 +478,10 @@ class Ladder:
         return 0
 
     def _hold_marked(self, layout: Layout, above: int, words: int) -> int:
-        """Keep important messages, the most important first. A third of the room above the floor
-        and `words` tokens stay free. Beyond a share of the room, raise the limit. Return the room
-        above the floor that is left.
+        """Keep messages that are marked important, the most important first. Of the room above the
+        floor (what every prompt shows), a third stays free, and `words` tokens besides. If they
+        take more than `MARKED_SHARE` of the room, the limit is raised for the excess, as far as
+        `MARKED_SPARE` allows. Return the room that is left.
         """
         spare = int(self._spare * MARKED_SPARE)
         left = budget = max(0, above + spare - max(LEAST_CHECKPOINT, above // 3) - words)

@@ -261,7 +261,9 @@ class Fold:
             self._push(message, self.recalled_tokens - before, None)
 
     def _came_late(self, message: Message, tokens: int, position: int) -> bool:
-        """Replace a nearby note by the late results of its calls. Return whether there was one."""
+        """If the message brings the results of calls that a nearby note answers, put the message in
+        the note's place. Return whether there was such a note.
+        """
         came = {result.call_id for result in message.tool_results if not message.text}
         for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
             note = self._messages[at]

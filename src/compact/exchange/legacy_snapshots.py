@@ -23,7 +23,7 @@ NOTE = "legacy snapshot:"
 _BEGINNING = 100
 """How many characters of a user's message such files contain, if the message was archived."""
 _ENDED = frozenset(("completed", "done", "achieved"))
-"""Words in such files for a finished goal."""
+"""Status words that mean a finished goal in the other program's snapshot files."""
 
 
 def as_snapshot(

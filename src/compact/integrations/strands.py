@@ -126,7 +126,9 @@ def _messages(fitted: Fitted, pieces: Sequence[Piece], before: Sequence[Item]) -
 
 
 def _written(item: Item, stood: Sequence[Item]) -> Sequence[Item]:
-    """What a compression made, as parts of a message."""
+    """Return a message that compact made or changed, as content blocks of Strands. `stood` are the
+    host's blocks that it stands for.
+    """
     if item["role"] != "tool":
         return parts.reply_parts(item, stood, _block, lambda text: {"text": text}, _call)
     own = stood[0]["toolResult"] if stood else {"status": "success", "content": []}

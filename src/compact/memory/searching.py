@@ -162,8 +162,9 @@ def ranked(
 def _is_of_past(
     turns: TurnTable, question: Question, now: datetime, may: NDArray[np.bool_]
 ) -> bool:
-    """Return whether the text asks about the conversation or the person at a past time that has
-    messages. About a time that is not over, only a personal question counts.
+    """Return whether the text asks about the conversation, or about a person in it, at a past time
+    that has messages. A time that has begun but is not over counts only if the question names a
+    speaker or has a word such as `my`.
     """
     is_personal = question.is_own or question.names_speaker
     if not question.is_asked or (question.names and not is_personal):

@@ -178,7 +178,9 @@ class _MemoryRecall:
             yield FoundTurn(turn, self._quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
-        """Return what the user or a model wrote, without secrets and other parts."""
+        """Return the message's text without secrets. Of a user's message, return only what the user
+        wrote.
+        """
         text = person_text(message) if message.role == "user" else message.text
         return self._clean(text.strip())
 

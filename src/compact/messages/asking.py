@@ -130,7 +130,9 @@ class Abilities(BaseModel, frozen=True, defer_build=True):
 
 
 class Limits(BaseModel, frozen=True, defer_build=True):
-    """The limits that the server reports for a model, in tokens. It is None if it reports none."""
+    """The limits that the server reports for a model, in tokens. A limit that the server does not
+    report is None.
+    """
 
     window: int | None = Field(default=None, ge=1)
     """The window that the server is set up for and will not exceed. None if requests set it."""

@@ -88,7 +88,9 @@ class ContextWindow(BaseModel, frozen=True, defer_build=True):
 
     @property
     def buffer(self) -> int:
-        """The hard-cap buffer (C-7), in tokens of the provider."""
+        """The tokens of the window to leave free, by the provider's count: an eighth of the window,
+        at most 1,500 (C-7).
+        """
         return min(1_500, self.size // 8)
 
     @property

@@ -87,13 +87,13 @@ def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
 
 
 def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """Return a copy of the value that JSON can hold. Objects become dictionaries, and times become
-    texts.
+    """Return a copy of the value that JSON can hold. Objects with `model_dump`, as clients return
+    them, become dictionaries. Dates and times become texts.
 
     Raises:
-        InvalidMessage: JSON cannot hold a value inside (another object, NaN, a number of thousands
-            of digits, a key that is not a text), or the value is nested deeper than `DEEPEST`, or
-            holds more than `MOST_VALUES` values. The error names the place.
+        InvalidMessage: JSON cannot hold the value, it is nested deeper than `DEEPEST`, or it holds
+            more than `MOST_VALUES` values. The error names the place. JSON holds no other objects,
+            no NaN, no number of thousands of digits, and no key that is not a text.
     """
     if type(value) is dict and {*map(type, value), *map(type, value.values())} <= _TEXT:
         return value.copy()

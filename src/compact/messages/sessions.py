@@ -200,7 +200,7 @@ class Step(BaseModel, frozen=True, defer_build=True):
 
 
 class Move(BaseModel, frozen=True, defer_build=True):
-    """A committed step."""
+    """The stored record of a step: which projection became active, on which branch, and when."""
 
     number: int = Field(ge=1)
     """The number of the move. Later moves of a session have larger numbers."""
@@ -215,7 +215,9 @@ class Move(BaseModel, frozen=True, defer_build=True):
 
 
 class Snapshot(BaseModel, frozen=True, defer_build=True):
-    """A recovery point: a position, and what was active there. It is never sent to a model."""
+    """A recovery point: a position in a branch, and the projection, checkpoints, goals and policy
+    that were active there. It is never sent to a model.
+    """
 
     id: str = Field(default_factory=lambda: "sn-" + clock_and_ids.new_id()[:12])
     session_id: str

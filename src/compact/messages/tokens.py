@@ -82,10 +82,12 @@ class Framing:
     thinking: float = 1.0
     """Billed tokens of reasoning for each token of its shown text."""
     sealed: float = 0.0
-    """Tokens of reasoning per character of its encrypted text, used if the shown text has fewer."""
+    """Tokens of reasoning per character of its encrypted text. The larger of this estimate and the
+    count of the shown text is used."""
     images: ImageFormula = "tiles"
     schemas: SchemaForm = "cookbook"
-    """How tool schemas are counted: as the cookbook does, or as JSON for open models."""
+    """How tool schemas are counted: by the formula of the OpenAI Cookbook, or, for open models, as
+    JSON text."""
     per_schemas: int = 12
     """Tokens added once for all tool schemas of a prompt."""
 

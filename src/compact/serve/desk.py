@@ -61,7 +61,7 @@ class Exchange:
 
 @dataclass
 class Ticket:
-    """A conversation that is on its way."""
+    """One request for an answer, from its arrival to the end of the answer."""
 
     face: Face
     request: dict[str, Any]
@@ -70,12 +70,12 @@ class Ticket:
     session_id: str
     messages: list[Any]
     digest: bytes
-    """Of the list, for `Lists`."""
+    """The digest of the client's list, by which `Lists` knows it."""
     fitted: Fitted = field(default_factory=lambda: Fitted(()))
     fitting: asyncio.Task[None] | None = None
-    """Takes the list into the session beside its way. None if that is done."""
+    """The task that takes the list into the session while the answer comes. None if it is done."""
     is_as_given: bool = False
-    """Whether the client's own list is sent, whatever fits."""
+    """Whether the client's own list is sent, even if the fitted list differs from it."""
 
     @property
     def is_as_fitted(self) -> bool:

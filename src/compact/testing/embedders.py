@@ -76,7 +76,10 @@ class HashEmbedder:
 
 
 def check_embedder(embedder: Embedder) -> None:
-    """Test an embedder: vectors are finite, differ by meaning, and ignore other texts."""
+    """Test an embedder. Its vectors must be finite, must differ for texts that say different
+    things, and must not depend on the other texts of the call. A text that is too long must be cut
+    into pieces or refused.
+    """
     assert isinstance(embedder, Embedder), "it lacks a method of the protocol"
     assert embedder.name, "it needs a name"
     assert isinstance(embedder.version, str), "a version is a text"

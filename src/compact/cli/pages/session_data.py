@@ -35,8 +35,9 @@ VERSION = 1
 def page_data(
     ctx: ContextManager, session: Session, *, redactor: Redactor | None, replayed: bool = False
 ) -> dict[str, Any]:
-    """Return the data of the open branch. Without a redactor, secrets stay in. `replayed` says that
-    the conversation comes from a file, so these prompts were never sent to a model.
+    """Return the page's data for the session's open branch. Without a redactor, secrets are not
+    masked. `replayed` says that the conversation comes from a file, so that the prompts on the page
+    were never sent to a model.
     """
     entries = ctx.store.read(ctx.branch_id, 0, len(ctx.history))
     messages = [entry.message for entry in entries]

@@ -54,7 +54,9 @@ class Dialect:
         self._tried = dict.fromkeys(wishes, 0)
 
     def knows(self, wish: str) -> bool:
-        """Return whether the field of a wish is still sent."""
+        """Return whether this field is still sent. It is not once the server has refused all its
+        names.
+        """
         return self._tried[wish] < len(self._wishes[wish].names)
 
     def written(self, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -486,7 +486,9 @@ class View:
         self._fold.follow(position)
 
     def _look(self) -> None:
-        """Search memory for the newest message, without holding the session's lock."""
+        """Search memory for turns that the user's newest message is about. The session's lock is
+        held only while new messages are read, not during the search.
+        """
         if self.state.recall is not None:
             with self.state.lock:
                 self.refresh()
