@@ -318,7 +318,7 @@ class Ladder:
         if newest is not None:
             parts["newest user message"] = self._hold(layout, newest, "newest words")
         layout.floor = parts
-        if layout.tokens > layout.limit:
+        if layout.tokens + LEAST_CHECKPOINT > layout.limit and len(layout.held) < len(history):
             self._clip_companions(layout)
         if layout.tokens > layout.limit:
             self._refuse_rest(layout)

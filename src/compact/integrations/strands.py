@@ -54,7 +54,12 @@ class StrandsPlugin(Plugin):  # type: ignore[misc, unused-ignore]
             try:
                 async for event in ask(sent):
                     if isinstance(event, ModelStopReason):
-                        fitted.report(event["stop"][2]["inputTokens"])
+                        usage = event["stop"][2]
+                        # some providers count what they cached apart, others within
+                        if not usage.get("cacheReadInputTokens") and not usage.get(
+                            "cacheWriteInputTokens"
+                        ):
+                            fitted.report(usage["inputTokens"])
                     yield event
                 return
             except ContextWindowOverflowException as error:
@@ -104,6 +109,9 @@ def _block(part: Item) -> Item:
         case {"image": {"format": kind, "source": {"bytes": data}}}:
             url = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
             return {"type": "image_url", "image_url": {"url": url}}
+        case {"document": {"source": {"bytes": data}}} | {"video": {"source": {"bytes": data}}}:
+            url = f"data:application/octet-stream;base64,{base64.b64encode(data).decode()}"
+            return {"type": "file", "file": {"file_data": url}}
     kind = "thought" if "reasoningContent" in part else "part"
     return {"type": kind, kind: json.dumps(part, default=str)}
 

@@ -136,7 +136,8 @@ class _MemoryRecall:
     def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
         """Return the best candidates and their messages; with `checked`, only readable ones."""
         turns, index = best.turns, self._memory._index
-        places = list(dict.fromkeys([*best.barred, *best.places]))
+        first, *others = best.places or [None]
+        places = [p for p in dict.fromkeys([first, *best.barred, *others]) if p is not None]
         places = without_forgotten(index, turns, places)
         if checked:
             places, _ = readable(index, turns, places, CANDIDATES)

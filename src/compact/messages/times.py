@@ -50,7 +50,10 @@ def time_of(value: object) -> datetime | None:
     document stores, such as `{"$date": …}`, count too. None for other values.
     """
     if isinstance(value, Mapping):
-        return next((time_of(value[name]) for name in _WRAPPED if name in value), None)
+        held = next((value[name] for name in _WRAPPED if name in value), None)
+        if isinstance(held, Mapping):  # MongoDB's `{"$date": {"$numberLong": …}}`, and no deeper
+            held = held.get("$numberLong")
+        return None if isinstance(held, Mapping) else time_of(held)
     try:
         if isinstance(value, datetime):
             return _aware(value)

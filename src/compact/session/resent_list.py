@@ -506,10 +506,24 @@ def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | 
     known = _longest(store, scope, links, last)
     if known is None and roles[0] == "system":
         rest = given[next(i for i, role in enumerate(roles) if role != "system") :]
-        for head in _heads(store, scope):
-            links = list(accumulate(rest, chain.link, initial=head))
-            known = known or _longest(store, scope, links, len(rest) - len(given) + last)
+        least, found = len(rest) - len(given) + last, set[str | None]()
+        said = " ".join(text_of(each) for each in given[: len(given) - len(rest)])
+        for head, system in _heads(store, scope).items():
+            # cheap questions first: a head costs a hash of the whole list
+            if _is_alike(said, system) and store.beginning(
+                chain.link(head, rest[0]), scope=scope, most=1
+            ):
+                links = list(accumulate(rest, chain.link, initial=head))
+                found.add(_longest(store, scope, links, least))
+        found.discard(None)
+        known = found.pop() if len(found) == 1 else None
     return known
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether two system prompts share most of their words."""
+    first, second = set(one.split()), set(other.split())
+    return 2 * len(first & second) > max(len(first), len(second))
 
 
 def _longest(store: FindsChains, scope: str, links: Sequence[bytes], least: int) -> str | None:
@@ -524,16 +538,18 @@ def _longest(store: FindsChains, scope: str, links: Sequence[bytes], least: int)
     return None
 
 
-def _heads(store: SessionStore, scope: str) -> set[bytes]:
+def _heads(store: SessionStore, scope: str) -> dict[bytes, str]:
     """Return the links after other system prompts: those that the newest sessions began with. Hosts
     write the day or the open files into theirs.
     """
-    heads = set[bytes]()
+    heads = dict[bytes, str]()
     for session in store.sessions(scope=scope)[:MOST_ALIKE]:
-        roles = [entry.message.role for entry in store.read(session.branch.id, 0, MOST_HEAD)]
-        length = len(list(takewhile(SYSTEM_ROLES.__contains__, roles)))
-        heads.add(store.chain(session.branch.id, length))
-    return heads - {chain.START}
+        first = (entry.message for entry in store.read(session.branch.id, 0, MOST_HEAD))
+        system = list(takewhile(lambda message: message.role in SYSTEM_ROLES, first))
+        if system:
+            head = store.chain(session.branch.id, len(system))
+            heads[head] = " ".join(message.text for message in system)
+    return heads
 
 
 def _role_of(message: Given) -> str:

@@ -61,7 +61,7 @@ _TOKEN = regex(
     rf"|(?<!\d[-/.])(?P<brief>{_SHORT})(?!\d|[-/.:,]\d|\s?%)|{PIECE}"
 )
 """A date with a time to the second belongs to a log line, and does not count."""
-_NO_DATE_AFTER = frozenset(("a", "the", "of", "over", "during"))
+_NO_DATE_AFTER = frozenset(("a", "the", "of", "over", "during", "in", "im", "en"))
 """Words before numbers that look like short dates: `a 24/7 shop`, `the 3/4 cup`."""
 _NUMBER = regex(r"(\d{1,4})(?:st|nd|rd|th|er|e|º|ª)?")
 _YEARS, _MOST_TIMES, _READ_CHARS = range(1970, 2200), 8, 4_000
@@ -191,6 +191,8 @@ def _forms(found: Sequence[_Word], language: str) -> list[_Form]:
         for match in _FORMS.finditer(letters)
         if (match[0] != "r" or len(letters) < 3 or language == spoken)
         and not (match[0][-1] == "N" and tokens[match.start()][3] in _NO_DATE_AFTER)
+        # `on 3.12` is a version in English
+        and not (match[0][-1] == "N" and language == "en" and "." in tokens[match.end() - 1][3])
     ]
 
 

@@ -6,6 +6,7 @@ have to read messages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -58,6 +59,8 @@ _REFUSES_AFTER = frozenset(("de", "nl", "sv", "da", "ja", "ko", "tr", "hi", "fa"
 """Languages that may put `not` behind the verb: `vergiss es nicht`."""
 NEAR_REFUSAL = 8
 """At most this many words (in Chinese, characters) are between a refusal and a word of speaking."""
+NEXT = 2
+"""A word of speaking behind a refusal is at most so many words away, if no wish says it."""
 LONG = 200
 """A user's text of more words counts as a document. It is not searched for lasting wishes."""
 
@@ -193,7 +196,7 @@ def is_barred_in(text: str) -> bool:
 
     `I never mention him` is a report: after `I` or `he`, a refusal needs a wish (`I don't want`).
     """
-    for _, padded in _parts(text, _SENTENCE_ENDS, ("taboo", "refuses")):
+    for _, padded in _parts(text, _CLAUSE_ENDS, ("taboo", "refuses")):
         if _known("taboo").found(padded):
             return True
         pieces, refused = padded.split(), _known("refuses").found(padded)
@@ -201,12 +204,18 @@ def is_barred_in(text: str) -> bool:
         for code, at, _ in refused:
             own = [place - at for other, place, _ in told if other == code]
             least = -NEAR_REFUSAL if code in _REFUSES_AFTER else 1
-            if not any(least <= away <= NEAR_REFUSAL and away for away in own):
-                continue
-            is_report = not _of("subjects", code).isdisjoint(pieces[max(0, at - 2) : at])
-            wishes = (language for language, _, _ in _known("wishes").found(padded))
-            if not is_report or code in wishes:
+            near = [away for away in own if least <= away <= NEAR_REFUSAL and away]
+            polite = _of("courtesies", code) | _of("refuses", code)
+            if near and not polite:
                 return True
+            for away in near:
+                before = pieces[: at + min(away, 0)]
+                if polite.issuperset(before) and away <= NEXT:
+                    return True  # the sentence begins so: it asks
+                wishes = (language for language, _, _ in _known("wishes").found(padded))
+                own_words = FIRST_PERSON.get(code, frozenset())
+                if not own_words.isdisjoint(pieces[: max(at, 1)]) and code in wishes:
+                    return True
     return False
 
 
@@ -214,9 +223,13 @@ def _is_asked_of_you(before: Sequence[str], code: str) -> bool:
     """Return whether the words before a verb ask the listener: `please`, `can you`. `I` after
     `can you` begins something else.
     """
-    you, others = _of("asks_you", code), _of("subjects", code)
-    nearest = next((each for each in reversed(before) if each in you | others), None)
-    return nearest in you or (_of("courtesies", code) | you).issuperset(before)
+    you, polite = _of("asks_you", code), _of("courtesies", code)
+    if polite.issuperset(before):
+        return True
+    # where the verb comes last, what it is about stands between
+    near = before[:2] if code in ("de", "nl") else before[-3:]
+    allowed = you | polite | _of("asks_how", code)
+    return len(near) > (code == "en") and not you.isdisjoint(near) and allowed.issuperset(near)
 
 
 def forgotten_in(text: str) -> str:
@@ -227,13 +240,13 @@ def forgotten_in(text: str) -> str:
         pieces = padded.split()
         for code, at, word in (*_known("unkept").found(padded), *_known("forgets").found(padded)):
             before = pieces[:at]
-            around = pieces if code in _REFUSES_AFTER else before
+            around = pieces if code in _REFUSES_AFTER else pieces[: at + 2]
             is_asked = word[0] == "!" or _is_asked_of_you(before, code)
-            is_asked &= _of("refuses", code).isdisjoint(around)
-            if is_asked or word in _of("unkept", code):
-                phrase = word.lstrip("!").replace("_", " ")
-                start = sentence.lower().find(phrase)
-                return f"{sentence[:start]} {sentence[start + len(phrase) :]}".strip()
+            if word not in _of("unkept", code):  # whose words may refuse themselves
+                is_asked &= _of("refuses", code).isdisjoint(around)
+            if is_asked:
+                own = r"[\W_]*".join(map(re.escape, pieces_of(word.replace("_", " "))))
+                return re.sub(own, " ", sentence, count=1, flags=re.IGNORECASE).strip()
     return ""
 
 

@@ -201,9 +201,11 @@ def _core(db: apsw.Connection, piece: str) -> str:
 def _inflected(db: apsw.Connection, core: str, length: int) -> list[str]:
     if len(core) < LEAST_CORE - (not core.isascii()):
         return []
-    sql = "SELECT term FROM temp.terms WHERE term >= ? AND term < ? AND length(term) <= ? LIMIT ?"
+    sql = "SELECT term FROM temp.terms WHERE term >= ? AND term < ? AND length(term) <= ? "
+    sql += "ORDER BY length(term), term LIMIT ?"  # the nearest first: not all may fit
     last = core + "\U0010ffff"
-    rows = query(db, sql, (core, last, length + LONGEST_END, MOST_FORMS))
+    longest = length + (LONGEST_END if length > LEAST_CORE + 1 else LONGEST_END - 1)
+    rows = query(db, sql, (core, last, longest, MOST_FORMS))
     return [text_of(row[0]) for row in rows]
 
 
