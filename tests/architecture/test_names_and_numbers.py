@@ -31,10 +31,10 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "secrets": (107, 30, 0),
     "serve": (0, 12, 0),
     "session": (1, 62, 0),
-    "store": (4, 58, 0),
+    "store": (4, 59, 0),
     "telemetry": (0, 13, 0),
     "testing": (0, 7, 0),
-    "text": (140, 81, 0),
+    "text": (140, 82, 0),
     "transcripts": (23, 8, 0),
     "tui": (0, 10, 0),
 }

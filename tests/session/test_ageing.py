@@ -241,13 +241,11 @@ def test_ageing_never_crosses_a_scope(store: SQLiteManager) -> None:
     assert store.digest_notes("other") == {}
 
 
-def test_a_digest_that_was_altered_in_the_file_is_noticed(
-    store: SQLiteManager, memory: MemoryManager
-) -> None:
-    put(store, "week", days=8)
-    memory.age(DAY)
-    store.db.execute("UPDATE digests SET text = text || '.'")
-    assert len(store.integrity_check()) == 1
+def test_a_digest_that_was_altered_in_the_file_is_noticed(file_store: SQLiteManager) -> None:
+    put(file_store, "week", days=8)
+    MemoryManager(file_store, settings=ALL_AGE).age(DAY)
+    file_store.db.execute("UPDATE digests SET text = text || '.'")
+    assert len(file_store.integrity_check()) == 1
 
 
 # --- on a schedule --------------------------------------------------------------------------------

@@ -65,18 +65,16 @@ def _one(
     source: wiring.SQLiteManager, target: wiring.SQLiteManager, session_id: str, scope: str
 ) -> Moved:
     for _ in range(3):  # somebody may write in the source meanwhile
-        now = outline(source, session_id)
-        try:
-            known = outline(target, session_id)
-        except NotFound:
-            outcome: Outcome = "moved"
-        else:
-            mark = target.notes(session_id).get(MOVED, {}).get("outline")
-            if now == known or (mark == now and known != mark):
-                return Moved(session_id, scope, "there", 0)
-            if mark != known:
-                why = "was written in both since" if mark else "has the same id and other contents"
-                return Moved(session_id, scope, "kept", 0, f"a session that {why} is there")
+        now, seen = outline(source, session_id), None
+        outcome: Outcome = "moved"
+        with suppress(NotFound):
+            # the version is read before everything else of it
+            seen = target.version(target.session(session_id).branch.id)
+            decided = _decided(source, target, session_id, scope, now)
+            if decided is not None:
+                return decided
+            if seen is None:  # somebody writes
+                continue
             outcome = "renewed"
         whole = whole_session(source, session_id)
         if outline_of(whole) != now:
@@ -84,26 +82,67 @@ def _one(
         marked = replace(whole, notes={**(whole.notes or {}), MOVED: {"outline": now}})
         try:
             transfer = cast("SessionTransfer", target)
-            transfer.put_session(marked, replaces=outcome == "renewed")
-        except (InvalidInput, Superseded) as error:
+            transfer.put_session(marked, replaces=seen)
+        except Superseded:  # somebody wrote in the target since: look again
+            continue
+        except InvalidInput as error:
             return Moved(session_id, scope, "kept", 0, str(error))
         if outline(target, session_id) != now:
+            target.note(session_id, MOVED, None)  # no later run takes it for what was sent
             raise StoreFailed(f"session {session_id!r} is not in the target what it is here")
-        _bring_digest(source, target, whole)
+        _bring_digest(source, target, session_id)
         messages = sum(len(part.entries) for part in whole.parts)
         return Moved(session_id, scope, outcome, messages)
     return Moved(session_id, scope, "kept", 0, "it is written all the time: move it again later")
 
 
+def _decided(
+    source: wiring.SQLiteManager,
+    target: wiring.SQLiteManager,
+    session_id: str,
+    scope: str,
+    now: str,
+) -> Moved | None:
+    """Return what becomes of a session that the target has. None if it is to be brought up to date.
+    `now` is its outline in the source.
+    """
+    if target.session(session_id).scope != scope:
+        why = "a session of that id is there, in another scope"
+        return Moved(session_id, scope, "kept", 0, why)
+    known = outline(target, session_id)
+    mark = target.notes(session_id).get(MOVED, {}).get("outline")
+    if now == known:  # a digest may be new, or an earlier run was killed before it
+        _bring_digest(source, target, session_id)
+    if now in (known, mark):
+        return Moved(session_id, scope, "there", 0)
+    is_same = _continues(source, target, session_id)
+    if mark == known and is_same:
+        return None
+    why = "was written in both since" if mark and is_same else "has the same id and other contents"
+    return Moved(session_id, scope, "kept", 0, f"a session that {why} is there")
+
+
 def _bring_digest(
-    source: wiring.SQLiteManager, target: wiring.SQLiteManager, whole: WholeSession
+    source: wiring.SQLiteManager, target: wiring.SQLiteManager, session_id: str
 ) -> None:
-    session = whole.session
-    digest = source.digest(session.id)
-    if digest is not None:
-        chain = target.chain(session.branch.id, session.branch.messages)
-        with suppress(Superseded):  # somebody goes on with it already
-            target.keep_digest(session.id, digest, chain=chain)
+    digest = source.digest(session_id)
+    if digest is not None and target.digest(session_id) is None:
+        branch = source.session(session_id).branch
+        chain = source.chain(branch.id, branch.messages)
+        with suppress(Superseded, NotFound):  # somebody goes on with it already
+            target.keep_digest(session_id, digest, chain=chain)
+
+
+def _continues(source: SessionStore, target: SessionStore, session_id: str) -> bool:
+    """Whether the source's session began as the target's one: not another session of that id."""
+    if source.session(session_id).created_at != target.session(session_id).created_at:
+        return False
+    with suppress(NotFound):
+        return all(
+            source.chain(each.id, each.messages) == target.chain(each.id, each.messages)
+            for each in target.branches(session_id)
+        )
+    return False
 
 
 def _gone(source: SessionStore, target: SessionStore, scope: str | None) -> Iterator[Moved]:

@@ -136,8 +136,7 @@ class _MemoryRecall:
     def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
         """Return the best candidates and their messages; with `checked`, only readable ones."""
         turns, index = best.turns, self._memory._index
-        first, *others = best.places or [None]
-        places = [p for p in dict.fromkeys([first, *best.barred, *others]) if p is not None]
+        places = list(dict.fromkeys([*best.places[:1], *best.barred, *best.places[1:]]))
         places = without_forgotten(index, turns, places)
         if checked:
             places, _ = readable(index, turns, places, CANDIDATES)

@@ -431,7 +431,7 @@ class BlobStore(Protocol):
 class SessionTransfer(Protocol):
     """Copies sessions from elsewhere into a store. Each method stores everything or nothing."""
 
-    def put_session(self, whole: WholeSession, *, replaces: bool = False) -> Session:
+    def put_session(self, whole: WholeSession, *, replaces: Version | None = None) -> Session:
         """Store a new session with everything that belongs to it. Return the stored session. If it
         `replaces`, a session of that id is deleted in the same step.
 

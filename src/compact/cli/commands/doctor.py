@@ -298,7 +298,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
         text = str(error) if was_named else "none yet: sessions import, migrate or chat makes one"
         yield Finding("store", "broken" if was_named else "note", text, {"file": file})
     except StoreFailed as error:
-        yield Finding("store", "broken", str(error), {"file": file})
+        yield Finding("store", "broken", str(error), {"file": wiring.shown_name(file)})
 
 
 def _on_server(store: wiring.PostgresStore, file: str, *, check: bool) -> Iterator[Finding]:

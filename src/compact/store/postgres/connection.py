@@ -26,6 +26,8 @@ Given = Sequence[Any] | Mapping[str, Any]
 """Values of a statement, by place or by name."""
 _READS = ("SELECT", "WITH RECURSIVE")
 """How a statement begins that only reads."""
+_BROKEN = ("08", "57P", "25P03", "40003")
+"""How states of a server begin with which a connection ends. A deadlock or a time limit is none."""
 _SET_SCOPE = b"SELECT set_config('compact.scope', %s, true)"
 Query = Callable[[str, Given], list[TupleRow]]
 """Runs a statement and returns its rows."""
@@ -105,15 +107,16 @@ class Connections:
         """Ask in one round trip what these calls ask first (`ReadsAhead`)."""
         planned = list[_Planned]()
         self._ahead.is_planning = True
-        for call in calls:
-            try:
-                call()
-            except _Planned as statement:
-                planned.append(statement)
-            except NotFound:  # as an answer says that is known
-                continue
-            finally:
-                self._ahead.is_planning = call is not calls[-1]
+        try:
+            for call in calls:
+                try:
+                    call()
+                except _Planned as statement:
+                    planned.append(statement)
+                except NotFound:  # as an answer says that is known
+                    continue
+        finally:
+            self._ahead.is_planning = False
         with suppress(Broken):  # then each is asked by itself
             for one, rows in zip(planned, self._together(planned), strict=True):
                 self.know(one.sql, one.given, rows)
@@ -185,6 +188,8 @@ class _Pool:
         except PoolTimeout as error:
             raise StoreFailed(f"{self.name} gave no connection within {WAIT:.0f} s") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if error.sqlstate is not None and not error.sqlstate.startswith(_BROKEN):
+                raise StoreFailed(f"{self.name} refused a statement: {_line(error)}") from error
             pool.check()  # others may have broken with it
             raise Broken(f"the connection to {self.name} broke: {_line(error)}") from error
         except psycopg.Error as error:
@@ -205,7 +210,9 @@ class _Pool:
         except psycopg.errors.InsufficientPrivilege as error:
             raise StoreFailed(f"{self.name}: no right to make tables: {_line(error)}") from error
         except psycopg.ProgrammingError as error:
-            raise InvalidArgument("store", f"{self.name} is no address: {_line(error)}") from error
+            if error.sqlstate is None:  # libpq quotes a part of the address, such as the password
+                raise InvalidArgument("store", f"{self.name} is no address") from None
+            raise StoreFailed(f"{self.name}: other tables are there: {_line(error)}") from error
         except psycopg.Error as error:
             raise StoreFailed(f"{self.name} cannot be reached: {_line(error)}") from error
         return ConnectionPool(
@@ -228,7 +235,11 @@ class _Pool:
 
 
 def _sent(db: Connection, sql: str, given: Given) -> psycopg.Cursor[TupleRow]:
-    return db.execute(sql.encode(), given)
+    try:
+        return db.execute(sql.encode(), given)
+    except UnicodeEncodeError as error:
+        reason = "PostgreSQL holds no half surrogate pair in a scope or a name"
+        raise StoreFailed(reason) from error
 
 
 def _rows(db: Connection, sql: str, given: Given = ()) -> list[TupleRow]:

@@ -19,13 +19,7 @@ def delete(query: Query, scope: str, session_id: str, *, has_vectors: bool) -> C
     Raises:
         NotFound: the scope has no such session.
     """
-    key: Mapping[str, object] = {"scope": scope, "session": encoded(session_id)}
-    sql = "SELECT 1 FROM compact.sessions WHERE scope = %(scope)s AND id = %(session)s FOR UPDATE"
-    if not query(sql, key):
-        raise NotFound(f"no session {session_id!r} in this store")
-    # an append under way ends first, and is deleted too; a later one finds no branch
-    sql = "SELECT 1 FROM compact.branches WHERE scope = %(scope)s AND session = %(session)s"
-    query(f"{sql} FOR UPDATE", key)
+    key = hold(query, scope, session_id)
     removed = Counter[str]()
     for table in (*_OF_BRANCH, *(["vectors"] if has_vectors else [])):
         where = "b.scope = %(scope)s AND b.session = %(session)s"
@@ -37,9 +31,39 @@ def delete(query: Query, scope: str, session_id: str, *, has_vectors: bool) -> C
     return +removed
 
 
+def hold(query: Query, scope: str, session_id: str) -> Mapping[str, object]:
+    """Lock a session and its branches until the transaction ends. Return its key.
+
+    Raises:
+        NotFound: the scope has no such session.
+    """
+    key: Mapping[str, object] = {"scope": scope, "session": encoded(session_id)}
+    sql = "SELECT 1 FROM compact.sessions WHERE scope = %(scope)s AND id = %(session)s FOR UPDATE"
+    if not query(sql, key):
+        raise NotFound(f"no session {session_id!r} in this store")
+    # an append under way ends first, and is deleted too; a later one finds no branch
+    sql = "SELECT 1 FROM compact.branches WHERE scope = %(scope)s AND session = %(session)s"
+    query(f"{sql} FOR UPDATE", key)
+    return key
+
+
 def _count(query: Query, sql: str, key: Mapping[str, object]) -> int:
     counted = f"WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone"
     return int(query(counted, key)[0][0])
+
+
+_QUOTING = """scope = %s AND kind = 'change' AND position('"recalled"'::bytea IN body) > 0"""
+
+
+def hold_all(query: Query, scope: str, ids: Collection[str]) -> None:
+    """Lock sessions that are to be deleted, and those that may quote them, in one order: deletions
+    wait for each other, and nobody writes in between.
+    """
+    sql = f"""
+        SELECT 1 FROM compact.sessions WHERE scope = %s AND (id = ANY(%s) OR id IN (
+            SELECT session FROM compact.log WHERE {_QUOTING})) ORDER BY id FOR UPDATE
+    """
+    query(sql, (scope, [encoded(each) for each in ids], scope))
 
 
 def take_out_names(query: Query, scope: str, ids: Collection[str]) -> dict[str, int]:
@@ -63,6 +87,8 @@ def take_out_names(query: Query, scope: str, ids: Collection[str]) -> dict[str, 
             WHERE scope = %s AND session = %s AND kind = 'change' AND number = %s
         """
         query(update, (codec.dump(change), scope, session, number))
+        bump = "UPDATE compact.sessions SET last = last + 1 WHERE scope = %s AND id = %s"
+        query(bump, (scope, session))  # open sessions read it anew
         quoted[decoded(session)] += 1
     if not query("SELECT 1 FROM compact.sessions WHERE scope = %s LIMIT 1", (scope,)):
         query("DELETE FROM compact.leases WHERE scope = %s", (scope,))

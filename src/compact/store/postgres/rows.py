@@ -15,6 +15,8 @@ from compact.store.session_file import row_of_projection
 from compact.store.whole_session import OwnPart, WholeSession, since
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_AT_ONCE = 1_000
+"""A statement stores at most this many messages. PostgreSQL refuses values of a gigabyte."""
 PROJECTION = """
     SELECT p.id, p.session, p.body, ARRAY(
         SELECT c.body FROM compact.log c WHERE c.scope = %(scope)s AND c.session = p.session
@@ -22,13 +24,15 @@ PROJECTION = """
     FROM compact.log p WHERE p.scope = %(scope)s AND p.kind = 'projection' AND p.id = %(id)s
 """
 VERSION = """
-    SELECT s.last, (SELECT sum(b.appends)::bigint FROM compact.branches b
+    SELECT s.last + (extract(epoch FROM s.entered) * 1000000)::bigint,
+        (SELECT sum(b.appends)::bigint FROM compact.branches b
         WHERE b.scope = %(scope)s AND b.session = o.session)
     FROM compact.branches o JOIN compact.sessions s ON s.scope = %(scope)s AND s.id = o.session
     WHERE o.scope = %(scope)s AND o.id = %(branch)s
 """
 NEWEST = """
-    SELECT s.branch, s.last, (SELECT sum(b.appends)::bigint FROM compact.branches b
+    SELECT s.branch, s.last + (extract(epoch FROM s.entered) * 1000000)::bigint,
+        (SELECT sum(b.appends)::bigint FROM compact.branches b
             WHERE b.scope = %(scope)s AND b.session = s.id),
         p.id, p.session, p.body, ARRAY(
             SELECT c.body FROM compact.log c WHERE c.scope = %(scope)s AND c.session = p.session
@@ -259,10 +263,12 @@ def body_of(session: Session) -> bytes:
 
 def fill(query: Query, scope: str, part: OwnPart) -> None:
     """Append the entries of a branch of a new session."""
-    start = BranchEnd(part.branch.fork, hash_at(query, scope, part.branch.id))
-    if part.entries:
-        key = {"scope": scope, "branch": encoded(part.branch.id)}
-        query(APPEND, {**columns_of(part.entries, start), **key})
+    end = BranchEnd(part.branch.fork, hash_at(query, scope, part.branch.id))
+    key = {"scope": scope, "branch": encoded(part.branch.id)}
+    for start in range(0, len(part.entries), _MOST_AT_ONCE):  # a statement holds less than 1 GB
+        values = columns_of(part.entries[start : start + _MOST_AT_ONCE], end)
+        query(APPEND, {**values, **key})
+        end = BranchEnd(end.messages + values["added"], values["hash"])
 
 
 def hash_at(query: Query, scope: str, branch_id: str) -> bytes:

@@ -5,11 +5,11 @@ bytes, since PostgreSQL's `text` holds neither NUL nor half a surrogate pair. Ro
 of the log are inserted and deleted, never changed.
 """
 
-import re
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote
 
 NAME = "compact"
 """The PostgreSQL schema that holds the tables."""
+_SHOWN = ("user", "host", "port", "dbname")
 _FIRST = f"""
 CREATE SCHEMA IF NOT EXISTS {NAME};
 CREATE TABLE {NAME}.version (number integer NOT NULL);
@@ -132,11 +132,19 @@ CREATE TABLE IF NOT EXISTS {NAME}.vectors (
 
 
 def without_password(address: str) -> str:
-    """Return a connection URI without its password, to show."""
-    parts = urlsplit(address)
-    place = parts.netloc.rpartition("@")
-    user = place[0].partition(":")[0]
-    netloc = f"{user}@{place[2]}" if user else place[2]
-    return urlunsplit(
-        parts._replace(netloc=netloc, query=re.sub("password=[^&]*", "", parts.query))
-    )
+    """Return a connection URI to show, read as libpq reads it: user, host, port, database only."""
+    try:
+        from psycopg.conninfo import conninfo_to_dict
+
+        known = conninfo_to_dict(address)
+    except Exception:  # noqa: BLE001 - no psycopg, or no address: nothing of it is shown
+        return "postgresql://…"
+    shown = {name: quote(str(known.get(name) or ""), safe="/,[]:") for name in _SHOWN}
+    if any("@" in str(known.get(name) or "") for name in ("host", "port", "dbname")):
+        return "postgresql://…"  # a password with a slash
+    user = f"{shown['user']}@" if shown["user"] else ""
+    port = f":{shown['port']}" if shown["port"] else ""
+    place = shown["host"]
+    if place.startswith("/"):
+        return f"postgresql://{user}{port}/{shown['dbname']}?host={place}"
+    return f"postgresql://{user}{place}{port}/{shown['dbname']}"

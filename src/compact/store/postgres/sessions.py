@@ -28,7 +28,7 @@ from compact.messages.sessions import (
     free_branch_id,
 )
 from compact.store.postgres.connection import Broken, Connections, Query, decoded, encoded
-from compact.store.postgres.forgetting import delete
+from compact.store.postgres.forgetting import delete, hold
 from compact.store.postgres.rows import (
     ACROSS,
     APPEND,
@@ -131,7 +131,7 @@ class PostgresSessions:
             raise InvalidInput(f"there is a branch {branch.id!r} already")
         return True
 
-    def put_session(self, whole: WholeSession, *, replaces: bool = False) -> Session:
+    def put_session(self, whole: WholeSession, *, replaces: Version | None = None) -> Session:
         """Store a new session with everything that belongs to it, and delete the one with its id if
         it `replaces` that. Return it.
 
@@ -140,11 +140,18 @@ class PostgresSessions:
             InvalidInput: another session has a branch or projection with one of its ids.
         """
         session, scope = whole.session, whole.session.scope
+        has_vectors = replaces is not None and self._has_vectors()  # before: it takes a connection
         with self._server.transaction() as query:
             root = whole.parts[0].branch
-            if replaces:
-                with suppress(NotFound):
-                    delete(query, scope, session.id, has_vectors=self._has_vectors())
+            if replaces is not None:
+                hold(query, scope, session.id)
+                key = {
+                    "scope": scope,
+                    "branch": encoded(session_in(query, scope, session.id).branch.id),
+                }
+                if tuple(query(VERSION, key)[0]) != replaces:
+                    raise Superseded(f"session {session.id!r} was written since")
+                delete(query, scope, session.id, has_vectors=has_vectors)
                 self._forget_known()
             if not self._insert(query, session.model_copy(update={"branch": root})):
                 raise Superseded(f"there is a session {session.id!r}")

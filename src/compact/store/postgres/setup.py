@@ -74,8 +74,13 @@ def _wall(db: Connection, tables: list[str], role: str) -> Iterator[str]:
         raise NotFound(f"the server has no role {role!r}: CREATE ROLE it first")
     if _row(db, "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = %s", role):
         raise InvalidArgument("role", f"{role!r} sees all rows, whatever is set: take another role")
-    if _row(db, "SELECT current_user = %s", role):
-        raise InvalidArgument("role", f"{role!r} owns the tables, and an owner sees all rows")
+    owned = """
+        SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s)
+        AND pg_has_role(%s, relowner, 'MEMBER') LIMIT 1
+    """
+    if _row(db, owned, NAME, role):
+        reason = f"{role!r} owns the tables, or may act as their owner, who sees all rows"
+        raise InvalidArgument("role", reason)
     own, key = sql.Identifier(role), sql.Literal("compact.scope")
     for name in tables:
         at = sql.Identifier(NAME, name)

@@ -22,7 +22,7 @@ from compact.messages.times import Times
 from compact.store.archives.files import copies_in, discard_copies
 from compact.store.postgres.checking import faults_of
 from compact.store.postgres.connection import Connections, Query, decoded, encoded
-from compact.store.postgres.forgetting import delete, take_out_names
+from compact.store.postgres.forgetting import delete, hold_all, take_out_names
 from compact.store.postgres.index import ScopeIndex
 from compact.store.postgres.rows import ACROSS, Log, session_in
 from compact.store.postgres.sessions import PostgresSessions
@@ -70,6 +70,13 @@ class PostgresStore(PostgresSessions):
             raise InvalidArgument("scope", "memory is of one scope: open the store with a scope")
         return self._scope
 
+    def _own(self, scope: str | None) -> str:
+        if scope is None:
+            return self.own_scope
+        if self._scope not in (None, scope):
+            raise InvalidArgument("scope", f"this store shows the scope {self._scope!r} only")
+        return scope
+
     @property
     def index(self) -> ScopeIndex:
         """The index of the store's scope. Raises the error of `own_scope`."""
@@ -94,7 +101,7 @@ class PostgresStore(PostgresSessions):
 
     def turns(self, scope: str | None) -> TurnTable:
         """Return the messages of the scope's sessions as memory's search needs them."""
-        return self._index_of(scope or self.own_scope).turns()
+        return self._index_of(self._own(scope)).turns()
 
     def holding(
         self,
@@ -158,7 +165,7 @@ class PostgresStore(PostgresSessions):
         """Return session id → facts about its digest."""
         sql = "SELECT session, body FROM compact.log WHERE scope = %s AND kind = 'digest'"
         notes = {}
-        for session, body in self._server.query(sql, (scope or self.own_scope,)):
+        for session, body in self._server.query(sql, (self._own(scope),)):
             made = CompressedConversation.model_validate(codec.load(bytes(body)))
             size = len(encoded(made.text))
             notes[decoded(session)] = DigestNote(
@@ -273,6 +280,7 @@ class PostgresStore(PostgresSessions):
         removed = Counter[str]()
         has_vectors = self._has_vectors()
         with self._server.transaction() as query:
+            hold_all(query, scope, ids)
             for each in sorted(ids):
                 removed.update(delete(query, scope, each, has_vectors=has_vectors))
             quoted = take_out_names(query, scope, ids)
@@ -292,7 +300,7 @@ class PostgresStore(PostgresSessions):
 
     def forget_scope(self, scope: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
         """Delete all sessions of a scope, all or none, like `forget_session`."""
-        ids = [each.id for each in self.sessions(scope=scope)]
+        ids = [each.id for each in self.sessions(scope=self._own(scope))]
         return self._forget(scope, ids, copies, scope=scope)
 
     def _forget(

@@ -54,6 +54,8 @@ _STORE = """
         SELECT %(scope)s, %(branch)s, %(generation)s, v.position, v.piece, v.vector::vector
         FROM grown, unnest(%(positions)s::int[], %(pieces)s::int[], %(vectors)s::text[])
             AS v (position, piece, vector)
+        ON CONFLICT (scope, branch, generation, position, piece)
+            DO UPDATE SET vector = excluded.vector
     )
     SELECT 1 FROM grown
 """

@@ -312,9 +312,13 @@ class Pool:
                 self._check_place()
                 if db.in_transaction:
                     return None
-                return int(db.pragma("data_version")), self._commits.number
+                return self.version_in(db)
         finally:
             self._writing.release()
+
+    def version_in(self, db: apsw.Connection) -> tuple[int, int]:
+        """Return `version` for who holds the writing connection."""
+        return int(db.pragma("data_version")), self._commits.number
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:

@@ -139,7 +139,7 @@ def expression_of(name: Name, others: Iterable[Name] = ()) -> str:
 LEAST_CORE, LONGEST_END, MOST_FORMS = 4, 3, 40
 """Two words are forms of one if they share a beginning of at least this many letters, and all but
 this many. A word has at most so many other forms."""
-MOST_LISTED = 200_000
+MOST_LISTED = 50_000
 """In an index of more messages than this, no words are looked for inside other words, because that
 reads the whole index."""
 
@@ -178,9 +178,6 @@ def other_forms(
         forms += [(form,) for form in compounds if _is_part(core, form)]
         cuts = [(piece[:at], piece[at:]) for at in range(2, min(len(piece) - 1, 12))]
         forms += [cut for cut in cuts if _holds(db, cut)]
-        if not forms:
-            parts = {part for cut in cuts for part in cut if len(part) > LEAST_CORE}
-            forms += [(part,) for part in sorted(parts) if _holds(db, (part,))]
         found[name] = list(dict.fromkeys(forms))[:MOST_FORMS]
     return {name: forms for name, forms in found.items() if forms}
 
