@@ -262,6 +262,8 @@ def test_a_list_is_known_when_its_system_prompt_changed(tmp_path: Path, is_file:
             assert len(manager.session(name).time.branches()) == 1
         assert manager.recognize([said[0], *alike(9, 4)[1:]]) is None
         assert manager.recognize([said[0], *alike(9, 0)[1:]]) is None
+        taxes = {"role": "system", "content": "Answer questions about taxes only."}
+        assert manager.recognize([taxes, *alike(3, 4)[1:]]) is None, "another program's"
 
 
 def test_without_recorded_answers_a_list_goes_to_a_session_that_waits():

@@ -158,6 +158,13 @@ def test_recall_does_not_quote_what_is_to_be_forgotten(
         ("Vergiss meine Nummer nicht.", ""),
         ("N'oublie pas mon numéro.", ""),
         ("I chose it so I can't forget the password.", ""),
+        ("I don't remember my wifi password.", ""),
+        ("You forget that Mia is allergic to peanuts!", ""),
+        ("Did you forget my name?", ""),
+        ("We should not store credit cards.", ""),
+        ("Das kannst du vergessen.", ""),
+        ("Ich kann mir Namen nicht merken.", ""),
+        ("Je ne retiens pas les noms.", ""),
     ],
 )
 def test_only_a_request_to_forget_is_one(text: str, what: str) -> None:
@@ -288,6 +295,15 @@ def test_a_request_for_silence_is_known_in_any_language(text: str) -> None:
         "Ich rede nicht mit Jens.",
         "Я не говорю по-французски.",
         "I want to hear about your day.",
+        "Don't forget to mention the invoice number.",
+        "Don't hesitate to ask me.",
+        "If you don't know, ask me.",
+        "The docs don't mention how to install it.",
+        "The repository is private.",
+        "Let it rest for ten minutes before slicing.",
+        "Das Thema ist nicht einfach.",
+        "Mein Sohn spricht noch nicht.",
+        "No recuerdo mi contraseña.",
     ],
 )
 def test_a_report_is_no_request_for_silence(text: str) -> None:

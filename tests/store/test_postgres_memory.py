@@ -326,6 +326,18 @@ def test_what_is_added_meanwhile_comes_along_and_nothing_is_overwritten(address:
         assert server.notes("stays")["colour"] == {"blue": 1}
 
 
+def test_another_session_of_that_id_is_not_replaced(address: str) -> None:
+    """Two hosts' files have a session of one name: the one that came first stays."""
+    with SQLiteManager() as one, SQLiteManager() as other, PostgresStore(address) as server:
+        put(one, "talk", "I am host one.")
+        put(other, "talk", "I am host two.")
+        assert [each.outcome for each in move(one, server)] == ["moved"]
+        for _ in range(2):
+            kept = next(each for each in move(other, server) if each.session_id == "talk")
+            assert (kept.outcome, "other contents" in kept.why) == ("kept", True)
+        assert texts(server.read("talk", 0, 9)) == ["I am host one."]
+
+
 def test_a_move_that_is_killed_goes_on(tmp_path: Path, address: str) -> None:
     with SQLiteManager(tmp_path / "chat.db") as file:
         for number in range(12):

@@ -521,9 +521,9 @@ def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | 
 
 
 def _is_alike(one: str, other: str) -> bool:
-    """Whether two system prompts share most of their words."""
+    """Whether two system prompts share more than half of their words (Dice's coefficient)."""
     first, second = set(one.split()), set(other.split())
-    return 2 * len(first & second) > max(len(first), len(second))
+    return 4 * len(first & second) > len(first) + len(second)
 
 
 def _longest(store: FindsChains, scope: str, links: Sequence[bytes], least: int) -> str | None:
