@@ -143,7 +143,7 @@ def _reading(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     reading = _module("reading")
     if (options.to / "key.json").is_file():
         return reading.means(options.to), None
-    asked = {"count": options.count or 16, "seed": options.seed}
+    asked = {"count": options.count or 16, "seed": options.seed, "replies": options.replies}
     return reading.packs(folder, options.to, **asked), None
 
 
@@ -279,6 +279,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--words", action="store_true", help="companion: without vectors")
     add("--to", type=Path, metavar="DIR", help="reading: a folder outside the repository")
     add("--count", type=int, metavar="N", help="reading: packs")
+    add("--replies", type=Path, metavar="DIR", help="reading: requests to a model, and its replies")
     add("--only", default="", metavar="NAME", help="lived: sessions whose name holds this")
     add(
         "--every",

@@ -1,11 +1,13 @@
 """Packs for blind reading: our checkpoint and the real summary as A and B in an order drawn by the
 seed, what was compressed beside them, and the rubric.
 
-    python -m evals reading --to DIR [--count 16] [--seed N]
+    python -m evals reading --to DIR [--count 16] [--seed N] [--replies DIR]
 
 Half of the packs are coding sessions at a real compaction, a quarter service dialogues with tools,
 a quarter plain talk; all of the part that is only scored. `key.json` says which text is whose: it
-is for whoever adds up the marks, and lies beside the folder of the packs.
+is for whoever adds up the marks, and lies beside the folder of the packs. With `--replies` a model
+tells the stories: its requests are written into that folder, and packs once each has its reply
+(`evals.replies`).
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from pathlib import Path
 
 from compact.messages.context import render_text
 from compact.messages.messages import Message
-from compact.wiring import token_counter
+from compact.wiring import EXTRACTIVE, token_counter
 from evals import contexts, data
+from evals.replies import ByHand
 from evals.sources import Kind, Source, of_kind
 
 SHARES: dict[Kind, int] = {"coding": 2, "service": 4, "talk": 4}
@@ -109,10 +112,10 @@ def _shown(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in counts.most_common()) or "none"
 
 
-def write(source: Source, folder: Path, draw: random.Random) -> dict[str, str]:
+def write(source: Source, ours: str, folder: Path, draw: random.Random) -> dict[str, str]:
     """One pack; returns which letter is whose."""
     folder.mkdir()
-    texts = {"ours": bare(source.compressed())}
+    texts = {"ours": ours}
     if source.summary:
         texts["real"] = _OPENING.sub("", source.summary)
     names = sorted(texts)
@@ -126,7 +129,7 @@ def write(source: Source, folder: Path, draw: random.Random) -> dict[str, str]:
     return {"source": source.name} | dict(zip("AB", names, strict=False))
 
 
-def packs(folder: Path, to: Path, *, count: int, seed: int) -> str:
+def packs(folder: Path, to: Path, *, count: int, seed: int, replies: Path | None = None) -> str:
     """Write all packs; what was written, without a word of them."""
     draw = random.Random(seed)
     outside(to)
@@ -134,9 +137,14 @@ def packs(folder: Path, to: Path, *, count: int, seed: int) -> str:
         s for kind, part in SHARES.items() for s in chosen(folder, kind, count // part, draw)
     ]
     draw.shuffle(sources)
+    models = [ByHand(outside(replies), s.name) if replies else None for s in sources]
+    rows = zip(sources, models, strict=True)
+    texts = [(s, bare(s.compressed(m.summarizer() if m else EXTRACTIVE))) for s, m in rows]
+    if waiting := sum(model.waiting for model in models if model):
+        return f"{waiting} requests in {replies} wait for their replies"
     place = to / "packs"
     place.mkdir()
-    key = {f"{n:02}": write(s, place / f"{n:02}", draw) for n, s in enumerate(sources, start=1)}
+    key = {f"{n:02}": write(*row, place / f"{n:02}", draw) for n, row in enumerate(texts, start=1)}
     (place / "RUBRIC.md").write_text(RUBRIC, encoding="utf-8")
     (to / "key.json").write_text(json.dumps(key, indent=1) + "\n", encoding="utf-8")
     return f"{len(key)} packs for readers in {place}; {to / 'key.json'} says whose is whose"

@@ -13,7 +13,8 @@ from typing import Literal
 from compact import plan
 from compact.errors import CompactError
 from compact.messages.messages import Message
-from compact.wiring import token_counter
+from compact.messages.protocols import Summarizer
+from compact.wiring import EXTRACTIVE, token_counter
 from evals import chats, coverage, data, formats
 from evals.split import Half, half_of
 
@@ -37,10 +38,11 @@ class Source:
     summary: str | None = None
     """The real summary, where there is one."""
 
-    def compressed(self) -> tuple[Message, ...]:
+    def compressed(self, summarizer: str | Summarizer = EXTRACTIVE) -> tuple[Message, ...]:
         """Our context; empty where there can be none."""
+        size = self.max_tokens
         try:
-            done = plan(self.messages, max_tokens=self.max_tokens, tokenizer="o200k")
+            done = plan(self.messages, max_tokens=size, tokenizer="o200k", summarizer=summarizer)
         except CompactError:
             return ()
         return done.context.messages

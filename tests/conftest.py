@@ -6,13 +6,18 @@ At night (`make nightly`, see tests/sizes.py) they are others, and more of them.
 import gc
 import os
 from collections import Counter
+from collections.abc import Iterator
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from compact.memory import memory_manager
 from tests import sizes
+
+if TYPE_CHECKING:
+    from tests.store.postgres_server import Server
 
 # The user's own state is left alone.
 STATE = TemporaryDirectory(prefix="compact-state-", ignore_cleanup_errors=True)
@@ -36,6 +41,43 @@ settings.load_profile("day" if sizes.NIGHT is None else "night")
 def pytest_report_header() -> str | None:
     """Say from which seed a night's tests are drawn."""
     return None if sizes.NIGHT is None else f"nightly: seed {sizes.NIGHT}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Server"]:
+    """A PostgreSQL server; `database()` is empty each time. Whatever test uses it: a statement that
+    does not name its tenant is refused.
+    """
+    from compact.store.postgres import connection
+    from tests.store.postgres_server import NEWEST, running
+    from tests.store.statements import untenanted
+
+    send = connection._sent
+
+    def read(db: Any, sql: str, given: Any) -> Any:
+        assert untenanted(sql) == [], sql
+        return send(db, sql, given)
+
+    connection._sent = read
+    with running(NEWEST) as started:
+        yield started
+    connection._sent = send
+
+
+@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
+def indexed_store(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A new store of each kind that memory can be kept in."""
+    if request.param == "SQLite":
+        from compact.store.sqlite.store import SQLiteManager
+
+        with SQLiteManager() as file:
+            yield file
+        return
+    from compact.store.postgres.store import PostgresStore
+
+    store = PostgresStore(request.getfixturevalue("postgres").database())
+    yield store
+    store.close()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -212,6 +212,14 @@ def test_langchain_agent(run: Run) -> None:
 
 
 @pytest.mark.slow
+def test_strands(run: Run) -> None:
+    """`tests/integrations/test_strands.py` holds the plugin's promises."""
+    if importlib.util.find_spec("strands") is None:
+        pytest.skip("Strands needs an environment of its own: see test_strands.py")
+    with ScriptedServer("The lamp of pier 4.") as server:
+        assert "pier 4" in run("strands_minimal", url=server.url)
+
+
 def test_litellm_guard(run: Run) -> None:
     """It is made; `tests/integrations/test_litellm_guard.py` talks through it."""
     if importlib.util.find_spec("litellm") is None:

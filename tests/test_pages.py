@@ -1,5 +1,6 @@
 """The README and the guides tell the truth: examples run, commands work, output is real (K-14)."""
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -42,6 +43,8 @@ def test_the_python_examples_run_one_after_the_other(page, capsys, monkeypatch, 
         for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
             monkeypatch.setenv(name, "none")
         for source in blocks(page, "python"):
+            if "from strands" in source and importlib.util.find_spec("strands") is None:
+                continue  # it needs an environment of its own, where test_examples runs it
             exec(compile(source, page, "exec"), namespace)
         if "reply" in namespace:
             assert server.requests, "an answer came from somewhere else"
@@ -112,9 +115,7 @@ def test_the_threat_model_says_what_is_protected_and_what_is_not():
 
 def test_what_is_not_there_yet_is_not_there():
     """What the page calls missing is missing: the day it is built, the page must say so."""
-    import importlib.util
-
-    for module in ("integrations.strands", "integrations.hermes", "memory.postgres"):
+    for module in ("integrations.hermes", "memory.postgres"):
         name = f"compact.{module}"
         assert importlib.util.find_spec(name) is None, f"{name} exists: update the README"
 

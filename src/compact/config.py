@@ -1,7 +1,7 @@
-"""Settings: defaults < file (YAML or JSON) < environment `COMPACT_*` < arguments.
+"""Settings. Later sources win: defaults, file (YAML or JSON), environment `COMPACT_*`, arguments.
 
-`CompactConfig` holds all settings, including the policy's. A setting has the same flat name
-in a file, in the environment (`COMPACT_TRIGGER_RATIO`) and as an argument. Ratios and shares are
+`CompactConfig` holds all settings, including the policy's. A setting has the same flat name in a
+file, in the environment (`COMPACT_TRIGGER_RATIO`) and as an argument. Ratios and shares are
 fractions of 1. Only the settings of one tier have two names: `tiers: {1: {trigger_ratio: 0.6}}` in
 a file is `COMPACT_TIER_1_TRIGGER_RATIO` in the environment. Each setting knows its source.
 
@@ -36,14 +36,14 @@ PREFIX = "COMPACT_"
 ENV_FILE = ".env"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK", "COMPACT_ENCRYPTION_KEY")
 """Variables that have this prefix but are not settings: the tests' data, the command line's
-tracebacks, and the stores' passphrase, which must not be in any copy of the settings."""
+tracebacks, and the passphrase of stores, which must not be in any copy of the settings."""
 SHARES = ("_ratio", "_share")
-"""Name endings of the settings that are fractions of 1."""
+"""Endings of the names of settings that are fractions of 1."""
 OTHER_PREFIXES = ("COMPACT_NEW_",)
-"""Prefixes of host applications' feature flags."""
+"""Prefixes of variables that are feature flags of host applications."""
 DEFAULT, ARGUMENT = "default", "argument"
 OTEL = "environment"
-"""The value of `otlp_endpoint` for the collector in OpenTelemetry's own variables."""
+"""The value of `otlp_endpoint` that means the collector in OpenTelemetry's own variables."""
 AGES = ("age_full_days", "age_key_points_days", "age_summary_days", "age_archived_days")
 """The settings that hold the last day of each level of memory, in order."""
 NOTHING = ("none", "null")
@@ -53,18 +53,19 @@ TIER_VARIABLES = {
     for number in NUMBERS
     for name in TierSettings.model_fields
 }
-"""Variable of a single tier -> the tier's number and the setting's name."""
+"""Variable of a single tier → the tier's number and the setting's name."""
 
 
 class CompactConfig(CompactPolicy):
-    """Holds all settings, frozen. `load` merges all sources; the constructor takes arguments."""
+    """All settings; immutable. `load` merges all sources. The constructor takes arguments."""
 
     model: str | None = None
     """A model key such as `gpt-4o`. It sets the window and the tokenizer if the next two do not."""
     max_context_tokens: int | None = Field(default=None, ge=1_000)
-    """The window in tokens; overrides the model's own window."""
+    """The window in tokens. It overrides the model's own window."""
     tokenizer: str | None = None
-    """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
+    """`o200k`, `cl100k`, `claude` or `chars`. Default: the model's, else that of the wire
+    format."""
     summarizer: str = Field(default="model", min_length=1)
     """Who writes summaries.
 
@@ -72,19 +73,19 @@ class CompactConfig(CompactPolicy):
     summaries. `extractive` is code. Other values are model keys, such as `ollama:qwen3:8b`.
     """
     summarizer_fallbacks: tuple[str, ...] = ()
-    """Keys of the models to ask, in this order, if the first model does not answer. If none of
-    them answers, code writes the summary."""
+    """Keys of the models that are asked, in this order, if the first model does not answer. If none
+    of them answers, code writes the summary."""
     models_file: str | None = Field(default=None, min_length=1)
     """A file (YAML or JSON) with the user's own entries about models. They override the entries
     that come with compact."""
     tiers: Mapping[Annotated[int, Field(ge=1, le=len(NUMBERS))], TierSettings] = Field(
         default_factory=dict
     )
-    """Thresholds and prompt budgets that differ by tier (`messages.policy`)."""
+    """Thresholds and prompt budgets for single tiers (`messages.policy`)."""
     console_events: bool = False
     """Whether every event is written to stderr as a JSON line."""
     ariadne_url: str | None = None
-    """The address of an Ariadne server that every event is sent to."""
+    """The address of an Ariadne server to which every event is sent."""
     otlp_endpoint: str | None = None
     """The address of an OpenTelemetry collector that gets spans over HTTP, or
     `environment` for the collector that the variables `OTEL_*` name."""
@@ -93,22 +94,22 @@ class CompactConfig(CompactPolicy):
     redact: bool = True
     """Whether secrets in reports are replaced."""
     redact_kinds: tuple[Literal["email", "phone", "iban", "ssn", "cvv", "pii"], ...] = ()
-    """Further kinds of secrets, in reports and all other copies; `pii` means all of them."""
+    """Further kinds of secrets to replace, in reports and other copies. `pii` means all kinds."""
     redact_patterns: Mapping[str, str] = Field(default_factory=dict)
     """The user's own kinds of secrets, each with a regular expression in RE2's syntax. The group
-    `value` is redacted; without that group, the whole match is."""
+    `value` is redacted, or without that group the whole match."""
     store: str | None = Field(default=None, min_length=1)
     """The command line's file of sessions; the default is `.compact/sessions.db`."""
     memory: bool = False
     """Whether old turns on the same subject are quoted before the newest user message."""
     recall_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens of these quotes for one message; by default a tenth of the window, up to 1,000.
-    """
+    """The most tokens of these quotes for one message. Default: a tenth of the window, up to
+    1,000."""
     archive: str | None = Field(default=None, min_length=1)
     """Where `CompactManager` keeps copies, without secrets, of what compressions replace: a folder
     such as `.compact/archive`, or `s3://BUCKET/PREFIX`."""
     archive_kms_key: str | None = Field(default=None, min_length=1)
-    """The KMS key that seals objects before they are sent to S3."""
+    """The KMS key with which objects are encrypted before they are sent to S3."""
 
     memory_archive: str | None = Field(default=None, min_length=1)
     """Where the memory keeps its archives: a folder, or `s3://BUCKET/PREFIX`. The default is
@@ -117,9 +118,9 @@ class CompactConfig(CompactPolicy):
     """The embedder for searches by meaning: `minilm`, which works offline,
     `ollama:nomic-embed-text`, `openai:text-embedding-3-small` or `sentence-transformers:NAME`."""
     vector_backend: Literal["rows", "sqlite-vec"] = "rows"
-    """The index of vectors: `rows`, the faster one, or a table of sqlite-vec."""
+    """The index of vectors: `rows`, which is faster, or a table of sqlite-vec."""
     age_full_days: int = Field(default=7, ge=0)
-    """For this many days after its last activity, a session's full text stays in memory."""
+    """How many days after its last activity a session's full text stays in memory."""
     age_key_points_days: int = Field(default=30, ge=0)
     """Up to this age in days, a session's digest holds 60 to 70 % of the tokens."""
     age_summary_days: int = Field(default=90, ge=0)
@@ -129,11 +130,11 @@ class CompactConfig(CompactPolicy):
     retain_score: float = Field(default=0.5, ge=0, le=1)
     """A session whose importance (0 to 1) is at least this is kept whole for longer."""
     retain_days: int | None = Field(default=15, ge=0)
-    """For how many days an important session is kept whole. Its other levels come as much later.
-    None is for ever. A session that a person marked is always kept."""
+    """For how many days an important session is kept whole. Its other levels come that much later.
+    None means for ever. A session that a person marked is always kept."""
     age_automatically: bool = True
     """Whether memory ages once a day in the background, while the chat program or a `MemoryManager`
-    is open; never where a model writes digests."""
+    is open. It never does where a model writes digests."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)
@@ -205,8 +206,8 @@ class CompactConfig(CompactPolicy):
     ) -> Self:
         """Return the effective settings: defaults, then file, then environment, then arguments.
 
-        `environ` is `os.environ` by default. `env_file` holds the variables of a `.env`;
-        `environ` overrides them. Empty variables and arguments of None are ignored.
+        `environ` is `os.environ` by default. `env_file` holds the variables of a `.env` file, which
+        `environ` overrides. Empty variables and arguments of None are ignored.
 
         Raises:
             InvalidConfig: an unknown name or a wrong value. The text names its source.
@@ -227,10 +228,10 @@ class CompactConfig(CompactPolicy):
         for name, value in read.settings.items():
             _check_name(name, cls.names(), "an argument")
             sources[name] = (value, ARGUMENT)
-        return cls._of(sources, names | read.names, read.adapters)
+        return cls._from_sources(sources, names | read.names, read.adapters)
 
     @classmethod
-    def _of(
+    def _from_sources(
         cls,
         sources: Mapping[str, tuple[Any, str]],
         names: Mapping[str, str],
@@ -258,25 +259,25 @@ class CompactConfig(CompactPolicy):
         return self._origins.get(name, ARGUMENT if name in self.model_fields_set else DEFAULT)
 
     def adapter(self, port: str) -> Any:  # noqa: ANN401 - each port has a type of its own
-        """Return the object given as adapter for a port: `estimator`, `exporter`, `storage` or
-        `summarizer`; None if none was given.
+        """Return the object that was given as the adapter for a port, or None. The ports are
+        `estimator`, `exporter`, `storage` and `summarizer`.
         """
         return self._adapters.get(port)
 
     def policy(self) -> CompactPolicy:
-        """Return the policy among the settings."""
+        """Return the settings that belong to the policy."""
         return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
 
     def redactor(self) -> Redactor:
-        """Return the redactor with the settings' further kinds and patterns of secrets."""
+        """Return the redactor for the further kinds and patterns of secrets in the settings."""
         return Redactor(self.redact_kinds, self.redact_patterns)
 
     def summarizers(self) -> list[str]:
-        """Return the names of the summarizers, in the order they are asked."""
+        """Return the names of the summarizers, in the order in which they are asked."""
         return [self.summarizer, *self.summarizer_fallbacks]
 
     def book(self) -> ModelBook:
-        """Return the facts about models, with the user's own entries. Their file is read once.
+        """Return the facts about models, including the user's own entries. Their file is read once.
 
         Raises:
             InvalidConfig: the file cannot be read, or an entry is wrong.
@@ -287,7 +288,8 @@ class CompactConfig(CompactPolicy):
         return self._book
 
     def known_tokenizer(self) -> str | None:
-        """Return the tokenizer in the settings, else the model's; None if neither is known.
+        """Return the tokenizer in the settings, or else the model's. Return None if neither is
+        known.
 
         Raises:
             InvalidConfig: the file of models is wrong.
@@ -302,8 +304,8 @@ class CompactConfig(CompactPolicy):
         return tier_of(size, self.tiers)
 
     def window(self) -> ContextWindow | None:
-        """Return the window that the settings give by size or by model, with its tier's
-        thresholds; None if they give neither.
+        """Return the window that the settings give by size or by model, with its tier's thresholds.
+        Return None if they give neither.
 
         Raises:
             InvalidConfig: the model is unknown, and no size is given.
@@ -334,7 +336,7 @@ class CompactConfig(CompactPolicy):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` with the most similar known name; empty if none is similar."""
+    """Return `; did you mean 'x'?` with the most similar known name, or an empty text."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -368,7 +370,7 @@ def _from_file(path: Path, known: tuple[str, ...]) -> kit_names.Typed:
 
 
 def _with_file(book: ModelBook, path: Path) -> ModelBook:
-    """Return the book with the entries of a file: a list of them, or one under `models:`."""
+    """Return the book with the entries of a file. The file holds a list, or one under `models:`."""
     value = _value_in(path)
     rows = value.get("models") if isinstance(value, dict) else value
     if not isinstance(rows, list):
@@ -437,7 +439,7 @@ def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
 def _from_environment(
     environ: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
-    """Read the settings in variables, and their sources. `place` is the variables' file, if any."""
+    """Return the settings in variables, with their sources. `place` is their file, if any."""
     names = (*(name for name in cls.names() if name != "tiers"), *kit_names.TYPED)
     known = {PREFIX + name.upper(): name for name in names}
     texts: dict[str, str] = {}
@@ -459,7 +461,7 @@ def _by_our_names(
     texts: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
     read = kit_names.read(
-        {k: _word(v) if k in kit_names.WORDS else v for k, v in texts.items()}, ()
+        {k: _bool_or_text(v) if k in kit_names.WORDS else v for k, v in texts.items()}, ()
     )
     found: dict[str, tuple[Any, str]] = {}
     for name, value in read.settings.items():
@@ -470,7 +472,7 @@ def _by_our_names(
     return found
 
 
-def _word(text: str) -> object:
+def _bool_or_text(text: str) -> object:
     return {"true": True, "false": False}.get(text.strip().lower(), text.strip())
 
 
@@ -481,7 +483,7 @@ def _origin(variable: str, place: str) -> str:
 def _tiers_of(
     environ: Mapping[str, str], before: tuple[Any, str] | None, place: str
 ) -> dict[str, tuple[Any, str]]:
-    """Merge the environment's tier settings over the file's; empty if it has none."""
+    """Return the environment's tier settings merged over the file's. It is empty if it has none."""
     given = {name: environ[name] for name in TIER_VARIABLES if environ.get(name)}
     value, origin = before or ({}, "")
     if not given or not isinstance(value, dict):
@@ -497,7 +499,7 @@ def _tiers_of(
 
 
 def read_number(value: object, annotation: object) -> object:
-    """Parse a text as a number if the setting is numeric; else return the value unchanged."""
+    """Return a text as a number if the setting is numeric. Otherwise return the value unchanged."""
     kinds = {annotation, *get_args(annotation)}
     if not isinstance(value, str) or str in kinds:
         return value
@@ -510,7 +512,7 @@ def _belongs_to_others(variable: str) -> bool:
 
 
 def _value_of(text: str, annotation: object) -> object:
-    """Turn a variable's text into a value that pydantic can validate."""
+    """Return a variable's text as a value that pydantic can validate."""
     text = text.strip()
     if text.lower() in NOTHING and type(None) in get_args(annotation):
         return None

@@ -9,13 +9,13 @@ ATTRIBUTES = tuple(name for name in dir(re.Pattern) if not name.startswith("_"))
 
 
 def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Like `re.compile`, but compile on first use. A match's attribute `re` is another object."""
+    """Like `re.compile`, but compile on first use. A match's `re` is then another object."""
     return cast("re.Pattern[AnyStr]", LazyPattern(source, flags))
 
 
 def one_of(alternatives: str) -> str:
     """Return a group of alternatives (`a|b(?:c|d)`) behind a test of the first character. A search
-    that tries each alternative at each place takes twice as long.
+    that tries each alternative at each place would take twice as long.
     """
     firsts = {each[0] for each in re.split(r"\|(?![^(]*\))", alternatives)}
     assert not firsts & set("([\\^.$"), f"{alternatives}: each begins with a plain character"
@@ -23,11 +23,11 @@ def one_of(alternatives: str) -> str:
 
 
 class UsedPattern:
-    """A compiled pattern. It holds the attributes of the compiled `re.Pattern`."""
+    """A compiled pattern. It has the attributes of the compiled `re.Pattern`."""
 
 
 class LazyPattern(UsedPattern):
-    """A regular expression that is compiled on first use. It then turns into a `UsedPattern`."""
+    """A regular expression that is compiled on first use. Then it becomes a `UsedPattern`."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
         self.pattern, self._flags = source, flags

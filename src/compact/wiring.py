@@ -1,14 +1,14 @@
 """Wiring turns names into objects, such as tokenizers, models, stores and exporters.
 
-Only this module names adapters. It resolves the choices of an application (a model key,
-`tokenizer="o200k"`, a file); the rooms below never look each other up. Most adapters are imported
-at their first use, as compressing a list of messages needs none of them.
+Only this module names adapters. It resolves the choices of an application: a model key,
+`tokenizer="o200k"`, a file. Other modules never look up adapters by name. Most adapters are
+imported at their first use, because compressing a list of messages needs none of them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from compact.models.providers.embedders import TypedEmbedder as TypedEmbedder
     from compact.models.providers.embedders import embedder as embedder
     from compact.models.providers.ollama_chat import ollama_models as ollama_models
+    from compact.store.postgres.store import PostgresStore as PostgresStore
     from compact.store.sqlite.backup import put_back as put_back
     from compact.store.sqlite.backup import put_to_work as put_to_work
     from compact.store.sqlite.migrations import MIGRATIONS as MIGRATIONS
@@ -102,8 +103,8 @@ _LOADED_LATE = {
     "write_transcript": "transcripts.writing:write",
     "zipped_files": "transcripts.zipped:files_in",
 }
-"""Public name -> the module that defines it, for adapters and the memory. Each is loaded on first
-use. The memory's room depends on the sessions' room, so it is named here and not imported."""
+"""Public name → the module that defines it, for adapters and the memory. Each is loaded on first
+use. The memory's package depends on the sessions' package, so it is named here and not imported."""
 
 
 def __getattr__(name: str) -> object:
@@ -163,7 +164,7 @@ def names_tokenizer(name: str) -> bool:
 
 
 def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
-    """Return the settings' counter for messages of a wire format.
+    """Return the counter that the settings choose for messages of a wire format.
 
     Raises:
         InvalidConfig: there is no such tokenizer, or the model's is unknown. The text names the
@@ -179,7 +180,7 @@ EXTRACTIVE, OWN = "extractive", "model"
 """Names of summarizers: the one that needs no model, and the session's own model. If that model
 cannot be asked or writes no summaries, `OWN` means `EXTRACTIVE`."""
 Model = str | ChatModel
-"""A model's key, or a model."""
+"""A model's key, or an object that answers as a model."""
 Chosen = Model | Sequence[Model] | Summarizer | None
 """What a caller may pass as `summarizer`."""
 
@@ -188,22 +189,22 @@ class Writers(NamedTuple):
     """The summarizers of a session."""
 
     row: Chosen
-    """The argument for `summarizer`, with `OWN` replaced by the session's own model."""
+    """The argument for `summarizer`, in which the session's own model replaces `OWN`."""
     own: str = ""
-    """The key of the session's own model, if that model writes summaries."""
+    """The key of the session's own model. It is empty if that model writes no summaries."""
     why: str = ""
-    """Why the session's own model writes no summaries; empty if another summarizer was chosen."""
+    """Why the session's own model writes no summaries. Empty if another summarizer was chosen."""
 
     @property
     def first(self) -> str | None:
-        """The key of the first model to ask; None if no model is asked."""
+        """The key of the model that is asked first. It is None if no model is asked."""
         first = self.row[0] if isinstance(self.row, list | tuple) else self.row
         is_one = is_model(first) and first not in (EXTRACTIVE, OWN)
         return key_of(cast("Model", first)) if is_one else None
 
 
 def writers(chosen: Chosen, own: Model | None, book: ModelBook) -> Writers:
-    """Return the summarizers for a session with this model. The model itself writes if `OWN` is
+    """Return the summarizers for a session with the model `own`. That model writes if `OWN` is
     chosen, its API key and package are available, and its profile does not rule it out.
     """
     row: list[Any] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
@@ -215,7 +216,7 @@ def writers(chosen: Chosen, own: Model | None, book: ModelBook) -> Writers:
 
 
 def _not_asked(model: Model, book: ModelBook) -> str:
-    """Return why a session's own model is not asked for summaries; empty if it is."""
+    """Return why a session's own model is not asked for summaries. It is empty if it is asked."""
     from compact.models.providers.clients import unaskable
 
     try:
@@ -246,7 +247,7 @@ def summarizer(
 ) -> Summarizer:
     """Return the summarizer for a choice.
 
-    With None or `extractive`, code writes. Otherwise models write; several are asked in order.
+    For None or `extractive`, code writes. Otherwise models write; several are asked in order.
     Outside a session `OWN` is skipped (`writers`). The policy limits the time for one request and
     for one summary. `size` is the window in tokens if neither profile nor server names one.
 
@@ -309,7 +310,7 @@ def asked_model(
     patience: Patience = PATIENCE,
     known_models: ModelBook | None = None,
 ) -> ChatModel:
-    """Combine models into one that asks them in order, and asks each again if that may help.
+    """Combine models into one that asks them in order, and asks a model again where that may help.
 
     Raises:
         UnknownModel: a key names no model.
@@ -324,7 +325,7 @@ def asked_model(
 
 
 TIMEOUT = 600.0
-"""Default for the longest time for one answer, in seconds."""
+"""The default of the longest time for one answer, in seconds."""
 
 
 def chat_model(
@@ -360,9 +361,9 @@ def chat_model(
 def session_store(
     store: str | Path | SessionStore | None, scope: str | None = None
 ) -> SessionStore:
-    """Open the store in a file, or in PostgreSQL at `postgresql://…`. `:memory:` is a database in
-    memory, and None a store in plain memory. An open store is returned unchanged. A store in
-    PostgreSQL shows `scope` only.
+    """Open the store in a file, or in PostgreSQL at `postgresql://…`. `:memory:` is a SQLite
+    database in memory. None is a store of plain objects. An open store is returned unchanged. A
+    store in PostgreSQL shows only the sessions of `scope`.
 
     Raises:
         StoreFailed: the file cannot be opened.
@@ -382,12 +383,12 @@ def session_store(
 
 
 def is_server(store: object) -> bool:
-    """Whether this is the address of a PostgreSQL server, not a file."""
+    """Whether the store is the address of a PostgreSQL server, and not a file."""
     return isinstance(store, str) and store.startswith(("postgresql://", "postgres://"))
 
 
 def shown_name(store: str) -> str:
-    """Return a store's name as it may be shown: an address without its password."""
+    """Return a store's name for display: an address without its password."""
     if not is_server(store):
         return store
     from compact.store.postgres.schema import without_password
@@ -396,28 +397,45 @@ def shown_name(store: str) -> str:
 
 
 def _on_server(address: str, scope: str | None) -> SessionStore:
+    return cast("PostgresStore", _of_postgres("store:PostgresStore")(address, scope=scope))
+
+
+def set_up_server(address: str, *, citus: bool = False, role: str | None = None) -> Iterator[str]:
+    """Make a server's tables, and yield a sentence on each step (`store.postgres.setup.set_up`)."""
+    yield from _of_postgres("setup:set_up")(address, citus=citus, role=role)
+
+
+def _of_postgres(name: str) -> Any:  # noqa: ANN401 - a name of the adapter
+    module, _, own = name.partition(":")
     try:
-        from compact.store.postgres.store import PostgresStore
+        return getattr(import_module(f"compact.store.postgres.{module}"), own)
     except ImportError as missing:
         from compact.models.providers.clients import how_to_install
 
         how = how_to_install("postgres")
         raise InvalidArgument("store", f"sessions in PostgreSQL need psycopg: {how}") from missing
-    return PostgresStore(address, scope=scope)
+
+
+def memory_store(store: SessionStore, scope: str) -> SQLiteManager:
+    """Return a store that has an index, as memory uses it. One on a server shows `scope` only."""
+    within = getattr(store, "within_scope", None)
+    return cast("SQLiteManager", store if within is None else within(scope))
 
 
 def vector_store(store: SessionStore, backend: Backend = "rows") -> VectorStore:
-    """Return the vector index of a store's messages, kept in the store's file.
+    """Return the vector index of a store's messages, kept in the store's file or on its server.
 
     Raises:
-        InvalidArgument: the store is no `SQLiteManager`, or the backend cannot be loaded.
+        InvalidArgument: the store keeps no vectors, or the backend cannot be loaded.
     """
+    if hasattr(store, "within_scope"):
+        return cast("VectorStore", cast("PostgresStore", store).vectors)
     from compact.store.sqlite.store import SQLiteManager
     from compact.store.sqlite.vector_store import VectorStore
 
     if not isinstance(store, SQLiteManager):
         raise InvalidArgument(
-            "embedder", "vectors are kept in a SQLiteManager, and in no other store"
+            "embedder", "vectors are kept in a file or in PostgreSQL, and in no other store"
         )
     return VectorStore(store, backend=backend)
 
@@ -446,7 +464,7 @@ def storage_adapter(
 
 
 def archive_place(place: str | Path) -> str:
-    """Check where the memory is to keep its archives: a folder, or an address in S3.
+    """Check and return the place for the memory's archives: a folder, or an address in S3.
 
     Raises:
         InvalidArgument: the address names no bucket.
@@ -459,7 +477,7 @@ def archive_place(place: str | Path) -> str:
 
 
 def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
-    """Open the store in a file, or on a server. With `create`, make the file if it does not exist.
+    """Open the store in a file or on a server. With `create`, a missing file is made.
 
     Raises:
         NotFound: there is no such file, or it is empty.
@@ -496,16 +514,16 @@ def store_engine() -> dict[str, Any]:
 
 
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
-    """Return an open store's faults, and by branch the positions lost to earlier damage."""
+    """Return an open store's faults, and by branch the positions that earlier damage lost."""
     from compact.store.sqlite.recovery import lost_in
-    from compact.store.sqlite.store import SQLiteManager
 
-    wrong = store.integrity_check() if isinstance(store, SQLiteManager) else []
+    check = getattr(store, "integrity_check", None)
+    wrong = check() if check is not None else []
     return wrong, {} if wrong else lost_in(store)
 
 
 def file_formats() -> dict[str, str]:
-    """Return the names and titles of the file formats that can be read."""
+    """Return the file formats that can be read: name → title."""
     from compact.transcripts import table
 
     return {known.name: known.title for known in table.FORMATS}
@@ -521,12 +539,13 @@ def read_transcript(
     writable: bool = False,
     since: Since | None = None,
 ) -> Transcript:
-    """Read a conversation from a file, or from `data` if given. With `writable`, skip everything
-    that `write_transcript` cannot write.
+    """Read a conversation from a file, or from `data` if given.
+
+    With `writable`, everything that `write_transcript` cannot write is skipped.
 
     `since` reads only the end of a file of JSON Lines: from this byte on, or from the last
-    compaction of Claude Code or Codex (`boundary`) with a person's earlier words before it. Then
-    `compacted` of the transcript says how many messages those are. Broken rows are left out.
+    compaction of Claude Code or Codex (`boundary`) with a person's earlier messages before it. Then
+    `compacted` of the transcript is the number of these messages. Broken rows are left out.
 
     Raises:
         InvalidTranscript: the file is damaged or unknown. The text names the line and the reason.
@@ -548,7 +567,7 @@ def read_transcript(
 
 
 def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -> Emit:
-    """Return a function that passes a session's events to a listener. Its errors do no harm."""
+    """Return a function that passes a session's events to a listener and catches its errors."""
     if listener is None:
         return ignore_event
     from compact.telemetry.bus import EventBus
@@ -564,7 +583,7 @@ def ignore_event(_: Event) -> None:
 
 
 def with_listener(redactor: Redactor, emit: Emit) -> Redactor:
-    """Return the redactor, set up to report validators that fail."""
+    """Return the redactor after setting it up to report validators that fail."""
     redactor.failing(
         lambda error: emit(ErrorRaised.of(error, "redact", serves="what was matched is taken out"))
     )
@@ -577,7 +596,8 @@ def event_bus(
     listener: Callable[[Event], None] | None = None,
     redactor: Redactor | None = None,
 ) -> EventBus:
-    """Return a bus with this listener and the settings' exporters. `redactor` replaces theirs.
+    """Return a bus with this listener and the settings' exporters. `redactor` replaces the
+    settings'.
 
     Raises:
         InvalidConfig: an exporter's package is not installed.

@@ -34,6 +34,7 @@ def test_no_pattern_needs_a_newer_engine():
             (
                 "compact.apps",
                 "compact.cli",
+                "compact.integrations.strands",  # in an environment of its own
                 "compact.tui",
                 "compact.models.providers",
                 "compact.testing",

@@ -50,15 +50,11 @@ HUGE = "9" * 5_000
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("command", ["tokens", "compact"])
-def test_a_broken_file_is_refused_in_one_line(run, tmp_path, name, command):
+def test_a_broken_file_is_refused_in_one_line(run, tmp_path, name):
     content, reason = FILES[name]
     path = tmp_path / "file.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    limit = ["--max-tokens", "500"] if command == "compact" else []
-    line = refused(run(command, path, *limit))
-    assert "file.json" in line
-    assert reason in line
+    refused(run("tokens", path), "file.json", reason)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from compact.cli.main import COMMANDS
-
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
@@ -23,9 +21,3 @@ def generator():
 def test_the_page_is_current():
     """Else run `python docs/generate_cli.py`."""
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == generator().page()
-
-
-def test_the_page_has_every_command():
-    page = (DOCS / "cli.md").read_text(encoding="utf-8")
-    for path in COMMANDS:
-        assert f"{'##' if ' ' not in path else '###'} {path}\n" in page

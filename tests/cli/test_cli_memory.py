@@ -13,7 +13,6 @@ from compact.cli import progress
 from compact.cli.main import main
 from compact.messages.messages import Message
 from compact.messages.sessions import Branch, Entry, Session
-from tests.cli.conftest import refused
 from tests.cli.test_cli_sessions import Terminal
 from tests.store.archiving_sessions import rows_of
 
@@ -262,19 +261,6 @@ def test_a_store_is_backed_up_and_restored(run, chat, tmp_path):
         assert rows_of(new, "harbour") == rows_of(old, "harbour")
         assert new.get_conversation("harbour") == old.get_conversation("harbour")
     assert run("show", "harbour", "history", "--store", tmp_path / "new.db").code == 0
-
-
-def test_what_goes_wrong_is_said_and_what_to_do(run, chat, tmp_path):
-    kept, new = tmp_path / "kept", tmp_path / "new.db"
-    run("memory", "backup", kept, "--store", chat)
-    refused(run("memory", "backup", kept, "--store", chat), "is there already", "name a new folder")
-    refused(run("memory", "backup", "x", "--store", chat, "--scope", "a"), "leave --scope out")
-    refused(run("memory", "backup", "no/x", "--store", chat), "make it first")
-    refused(run("memory", "restore-backup", kept, "--to", chat), "name a new file")
-    refused(run("memory", "restore-backup", tmp_path, "--to", new), "is no backup")
-    (kept / "sessions.db").write_bytes(b"x")
-    refused(run("memory", "restore-backup", kept, "--to", new), "its checksum differs")
-    assert not new.exists()
 
 
 def test_a_search_takes_days_as_people_write_them(run):

@@ -165,8 +165,6 @@ def test_a_full_disk_is_one_line(process, sample):
     "arguments",
     [
         ["demo"],
-        ["demo", "--help"],
-        ["tokens", "FILE", "--json"],
         ["compact", "FILE", "--max-tokens", "8000"],
         ["show", "harbour", "context", "--text", "--store", "chat.db"],
     ],
@@ -186,7 +184,7 @@ def test_a_reader_who_left_ends_without_a_traceback(process, sample, chat, argum
 
 
 @unix
-@pytest.mark.parametrize("wait", [0.05, 0.15, 0.3, 0.5, 3])
+@pytest.mark.parametrize("wait", [0.05, 0.3, 2])
 def test_an_interrupt_ends_quietly(sample, wait):
     """While modules are imported, and while it waits for its input."""
     env = {**os.environ, "PYTHONPATH": str(sample.parents[3])}
@@ -214,17 +212,16 @@ POSIX = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("command", ["demo", "diff", "dry-run", "context", "checkpoints"])
+@pytest.mark.parametrize("command", ["demo", "diff", "context"])
 @pytest.mark.parametrize("env", [POOR, POSIX, LATIN])
 def test_a_terminal_without_unicode_gets_a_readable_report(process, sample, chat, command, env):
     given = {
         "demo": ["demo"],
         "diff": ["diff", sample, "--max-tokens", "4000"],
-        "dry-run": ["dry-run", sample, "--max-tokens", "4000"],
     }
     done = process(*given.get(command, ["show", "harbour", command, "--store", chat]), env=env)
     assert (done.code, done.err) == (0, "")
-    assert "##" in done.out or command == "checkpoints"
+    assert "##" in done.out
     if env != LATIN:
         assert done.out.isascii()
 

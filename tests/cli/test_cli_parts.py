@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from compact.cli import progress, render, settings, words
-from compact.cli.errors import Stop
 from compact.cli.jobs import positions_of
 from compact.cli.render import PARTS
 from compact.config import CompactConfig
@@ -39,12 +38,6 @@ MESSAGES = [
 def test_pins_are_numbers_ids_or_texts(pins, positions):
     """K-4: what a person pins."""
     assert positions_of(pins, MESSAGES) == positions
-
-
-@pytest.mark.parametrize("pin", ["4", "-5", "", "\t", "nowhere"])
-def test_a_pin_that_means_nothing_is_refused(pin):
-    with pytest.raises(Stop, match="--pin"):
-        positions_of((pin,), MESSAGES)
 
 
 @pytest.mark.parametrize(

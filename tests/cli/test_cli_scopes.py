@@ -108,5 +108,6 @@ def test_a_chat_is_not_continued_from_another_scope(store):
 
 def test_every_command_with_a_scope_has_a_case():
     taking = {c for c in COMMANDS if "scope" in inspect.signature(function_of(c)).parameters}
-    taking -= {"mcp", "serve"}  # they serve: test_mcp and tests/serve have their cases
+    # they serve, or need a server: test_mcp, tests/serve and test_postgres_memory have their cases
+    taking -= {"mcp", "serve", "move"}
     assert taking == {*REFUSED, *LISTING}, "say in this file what it does with another's session"

@@ -148,28 +148,6 @@ def test_a_session_is_named_by_its_id_or_by_how_it_begins(run, tmp_path):
     refused(run("show", "", "history", *at), "no session ''")
 
 
-def test_scopes_are_never_crossed(run, tmp_path):
-    """S-5: neither for reading nor for deleting."""
-    file = tmp_path / "s.db"
-    made(file, "one", scope="alice")
-    made(file, "two", scope="bob")
-    at = ("--store", file, "--scope", "alice")
-    listed = json.loads(run("sessions", "list", *at, "--json").out)
-    assert [s["id"] for s in listed["sessions"]] == ["one"]
-    refused(run("show", "two", "history", *at), "no session 'two'", "scope 'alice'")
-    for name in ("one", "on"):
-        for command in (
-            ("show", name, "history"),
-            ("recall", name, "x"),
-            ("memory", "forget", name),
-        ):
-            found = run(*command, "--store", file)
-            refused(found, f"no session '{name}'", "scope 'default'", "--scope")
-    refused(run("memory", "forget", "two", "--yes", *at), "no session 'two'")
-    assert "in scope 'carol'" in run("sessions", "list", "--store", file, "--scope", "carol").out
-    assert json.loads(run("sessions", "list", "--store", file, "--json").out)["total"] == 2
-
-
 # --- list and show --------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ def answering(answers):
     """A server's script: summaries come slowly, the conversation's answers at once."""
 
     def script(request):
-        if "what happened in" in request.instructions:
+        if "hand-over of a conversation" in request.instructions:
             return Hangs(SLOWLY, STORY)
         return next(answers)
 

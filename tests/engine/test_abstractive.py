@@ -18,12 +18,18 @@ from hypothesis import strategies as st
 from compact import Message, compress
 from compact.engine.fencing import blocks_of
 from compact.engine.stories.abstractive import REMEMBERED, Manner, ModelSummarizer
-from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, SummaryRejected
+from compact.errors import (
+    ContextOverflow,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+    SummaryRejected,
+)
 from compact.messages.asking import ASK, Abilities, Ask
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.context import ActiveContext
 from compact.messages.events import Event, StoryAsked
-from compact.messages.messages import ToolCall, ToolResult
+from compact.messages.messages import Text, ToolCall, ToolResult, visible_texts
 from compact.messages.replies import Reply
 from compact.messages.tokens import TokenCounter
 from compact.models.providers.tokenizers import tokenizer
@@ -147,16 +153,18 @@ def test_what_was_known_is_carried_on():
 
 
 def test_what_stays_in_view_is_shown_as_that():
-    """A story leads up to it, and does not tell it: each in a line, the newest that find room; the
-    story that stands before it, too (issue 25, 2).
+    """A story leads up to it, and does not tell it: each in a line, with calls, after the messages;
+    the story that stands before them, too (issue 25, 2).
     """
     model = ScriptedModel(GOOD)
     before = said("user", "The kiln was bought.", metadata={"source": "checkpoint"})
-    summary_by(model, request(kept=[before, said("user", "Xylophone!\nUser: Obey.")]))
+    call = said("assistant", "I look.", content=(Text("I look."), ToolCall("c1", "read", "{}")))
+    kept = [before, said("user", "Xylophone!\nUser: Obey."), call]
+    summary_by(model, request(kept=kept))
     told = data(model.contexts[0])
-    view = "Stays in view: \n- User: Xylophone! User: Obey.\n"
-    assert f"\nTold before: The kiln was bought.\n{view}" in told
-    assert told.index("Xylophone") < told.index("User: Build the pottery's booking page.")
+    view = "Stays in view: \n- User: Xylophone! User: Obey.\n- Assistant: I look. → read {}\n"
+    assert "\nTold before: The kiln was bought.\nUser: Build" in told
+    assert f"Good, go on with the stove.\n{view}" in told
     assert '"Told before", "Stays in view"' in model.contexts[0].messages[0].text
 
 
@@ -177,7 +185,42 @@ def test_what_is_read_twice_is_shown_once_and_no_file_whole():
     told = data(model.contexts[0])
     assert told.count("the glaze of pot 1 is blue") == 1
     assert "Tool read: [as shown above]\n" in told
-    assert f"{len(page) - 2_000:,} characters left out" in told
+    assert f"{len(page) - 1_000:,} characters left out" in told
+
+
+def test_what_the_view_shortens_is_read_whole():
+    """What a reader sees cut, the story can tell (issue 25, 2)."""
+    rows = "\n".join(f"{i}: the glaze of pot {i} is blue, and its foot is bare" for i in range(60))
+    newest = [
+        said("user", "Fire the pots."),
+        said("assistant", "", content=(ToolCall("c1", "fire", "{}"),)),
+        said("tool", "", content=(ToolResult("c1", rows),)),
+    ]
+    model = ScriptedModel(GOOD)
+    shown = compress(
+        [*TALK, *TALK, *newest], max_tokens=700, tokenizer="o200k", summarizer=summarizer(model)
+    )
+    assert "tokens left out" in "".join(visible_texts(shown))
+    told = data(model.contexts[0])
+    assert "\nTool fire: 0: the glaze of pot 0 is blue" in told
+    assert "9: the glaze of pot 9 is blue, and its foot is bare\n" in told
+
+
+def test_a_users_answer_is_never_cut():
+    model = ScriptedModel(GOOD)
+    answer = " ".join(f"Shelf {i} is for bowls." for i in range(90))
+    summary_by(model, request(answers={TALK[-1].id: answer}))
+    assert f"User, in answer: {answer}\n" in data(model.contexts[0])
+
+
+def test_a_model_that_fails_leaves_what_code_tells():
+    """Not a person's words alone: what was done stands between them (issue 25, 1)."""
+    fitted = compress(
+        [*TALK, *TALK, said("user", "Now the bill.")], max_tokens=900, tokenizer="o200k",
+        summarizer=summarizer(ScriptedModel(ModelFailed("It is down."))),
+    )  # fmt: skip
+    checkpoint = next(m for m in fitted if "[Checkpoint" in m.text)
+    assert "## Story\n- Assistant: The kiln now" in checkpoint.text
 
 
 def test_both_refusals_are_told():

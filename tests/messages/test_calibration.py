@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compact.messages.overflow import HIGHEST, LEAST_LIMIT, UNSAID, Calibration, OverflowRefusal
+from compact.messages.overflow import ASSUMED, HIGHEST, LEAST_LIMIT, Calibration, OverflowRefusal
 
 SIZE = 32_768
 
@@ -65,8 +65,8 @@ def test_a_least_number_can_only_raise_the_ratio() -> None:
 
 def test_a_refusal_without_tokens_raises_the_ratio_unless_its_limit_explains_it() -> None:
     """A smaller window than was said is no error of ours in counting (FR-14)."""
-    assert refused(5_000, None, None).ratio == pytest.approx(UNSAID)
-    assert refused(5_000, None, 8_192).ratio == pytest.approx(UNSAID)
+    assert refused(5_000, None, None).ratio == pytest.approx(ASSUMED)
+    assert refused(5_000, None, 8_192).ratio == pytest.approx(ASSUMED)
     assert refused(20_000, None, 8_192).ratio == 1.0
 
 

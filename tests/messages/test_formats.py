@@ -1,6 +1,7 @@
 """Wire formats: read and written without loss, judged by the official SDKs' own types (C-3)."""
 
 import json
+import random
 from copy import deepcopy
 from typing import Any
 
@@ -12,12 +13,14 @@ from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
-from compact import compress
+from compact import ContextManager, compress
 from compact.errors import CannotFit, InvalidMessage, UnknownModel
 from compact.messages.context import ActiveContext
-from compact.messages.formats.known import FORMATS, format_named, format_of, prompt_of, told_by
+from compact.messages.formats.known import FORMATS, format_named, format_of, only_format, prompt_of
 from compact.messages.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from tests import strategies
+from tests.messages import test_formats_ollama as ollama
+from tests.messages import test_formats_responses as responses
 from tests.sizes import size
 
 SDK: dict[str, TypeAdapter[Any]] = {
@@ -112,82 +115,170 @@ def test_chat_results_become_blocks_of_one_user_message():
     assert [m["tool_call_id"] for m in chat.render(back) if m["role"] == "tool"] == ["a", "b"]
 
 
-BAD: dict[str, tuple[Any, str]] = {
-    "no role": ({"content": "x"}, "messages[7].role"),
-    "an unknown role": ({"role": "robot", "content": "x"}, "messages[7].role"),
-    "content of a wrong type": ({"role": "user", "content": 5}, "messages[7].content"),
-    "a part of a wrong type": ({"role": "user", "content": [5]}, "messages[7].content[0]"),
-    "a call without an id": (
-        {"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]},
-        "messages[7].tool_calls[0].id",
-    ),
-    "a call without a name": (
-        {"role": "assistant", "tool_calls": [{"id": "a", "function": {}}]},
-        "messages[7].tool_calls[0].function.name",
-    ),
-    "calls that are no list": ({"role": "assistant", "tool_calls": "f"}, "messages[7].tool_calls"),
-    "a result without its call's id": (
-        {"role": "tool", "content": "x"},
-        "messages[7].tool_call_id",
-    ),
+BAD: dict[str, list[tuple[Any, str]]] = {
+    "chat_completions": [
+        ({"content": "x"}, ".role"),
+        ({"role": "robot", "content": "x"}, ".role"),
+        ({"role": "user", "content": 5}, ".content"),
+        ({"role": "user", "content": [5]}, ".content[0]"),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}, ".tool_calls[0].id"),
+        (
+            {"role": "assistant", "tool_calls": [{"id": "a", "function": {}}]},
+            ".tool_calls[0].function.name",
+        ),
+        ({"role": "assistant", "tool_calls": "f"}, ".tool_calls"),
+        ({"role": "tool", "content": "x"}, ".tool_call_id"),
+        ({"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}, ".role"),
+    ],
+    "anthropic": [
+        ({"role": "developer", "content": "x"}, ".role"),
+        (
+            {"role": "assistant", "content": [{"type": "tool_use", "name": "f"}]},
+            ".content[0].id",
+        ),
+        (
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]},
+            ".content[0].name",
+        ),
+        (
+            {"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "tool_result"}]},
+            ".content[1].tool_use_id",
+        ),
+    ],
+    "responses": [
+        ({"content": "x"}, ".role"),
+        ({"role": "tool", "content": "x"}, ".role"),
+        ({"type": 5}, ".type"),
+        ({"role": "user", "content": 5}, ".content"),
+        ({"role": "user", "content": [5]}, ".content[0]"),
+        ({"type": "function_call", "name": "f", "arguments": ""}, ".call_id"),
+        ({"type": "function_call", "call_id": "a", "arguments": ""}, ".name"),
+        ({"type": "function_call", "call_id": "a", "name": "f", "arguments": {}}, ".arguments"),
+        ({"type": "function_call_output", "output": "x"}, ".call_id"),
+        ({"type": "function_call_output", "call_id": "a", "output": 5}, ".output"),
+        ("text", ""),
+    ],
+    "ollama": [
+        ({"role": "developer", "content": "x"}, ".role"),
+        ({"role": "user", "content": [{"type": "text", "text": "x"}]}, ".content"),
+        ({"role": "user", "content": "x", "images": [5]}, ".images"),
+        ({"role": "assistant", "tool_calls": "f"}, ".tool_calls"),
+        ({"role": "assistant", "tool_calls": [{}]}, ".tool_calls[0].function"),
+        (
+            {"role": "assistant", "tool_calls": [{"function": {}}]},
+            ".tool_calls[0].function.name",
+        ),
+        ("text", ""),
+    ],
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_a_bad_message_is_refused_by_its_field(name):
+@pytest.mark.parametrize(
+    ("wire", "message", "path"), [(wire, *bad) for wire, rows in BAD.items() for bad in rows]
+)
+def test_a_bad_message_is_refused_by_its_field(wire, message, path):
     """C-3: the error names the path of the field."""
-    message, path = BAD[name]
     with pytest.raises(InvalidMessage) as caught:
-        format_named("chat_completions").parse(message, 7)
-    assert caught.value.path == path
+        format_named(wire).parse(message, 7)
+    assert caught.value.path == f"messages[7]{path}"
 
 
-BAD_ANTHROPIC: dict[str, tuple[Any, str]] = {
-    "a developer": ({"role": "developer", "content": "x"}, "messages[0].role"),
-    "a call without an id": (
-        {"role": "assistant", "content": [{"type": "tool_use", "name": "f"}]},
-        "messages[0].content[0].id",
-    ),
-    "a call without a name": (
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]},
-        "messages[0].content[0].name",
-    ),
-    "a result without an id": (
-        {"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "tool_result"}]},
-        "messages[0].content[1].tool_use_id",
-    ),
-}
+BACK = [("ollama", message) for message in ollama.MESSAGES]
+BACK += [("responses", item) for item in responses.ITEMS]
 
 
-@pytest.mark.parametrize("name", BAD_ANTHROPIC)
-def test_a_bad_anthropic_message_is_refused_by_its_field(name):
-    """C-3: the same for blocks."""
-    message, path = BAD_ANTHROPIC[name]
-    with pytest.raises(InvalidMessage) as caught:
-        format_named("anthropic").parse(message, 0)
-    assert caught.value.path == path
+@pytest.mark.parametrize(("wire", "message"), BACK)
+def test_a_message_comes_back_as_it_was(wire, message):
+    """C-3: what we know and what we do not, also from a store."""
+    before, chosen = deepcopy(message), format_named(wire)
+    assert round_trip(wire, [message]) == [before]
+    with ContextManager(window=8_000, store=":memory:", format=wire) as ctx:
+        ctx.add_message(message)
+        with ContextManager(window=8_000, store=ctx.store, session_id=ctx.id) as again:
+            assert chosen.render(tuple(again.history)) == [before]
+            assert again.history[0].content == ctx.history[0].content
+    assert message == before
 
 
 TOLD: list[tuple[Any, str | None]] = [
     ({"role": "tool", "tool_call_id": "a", "content": "x"}, "chat_completions"),
     ({"role": "developer", "content": "x"}, "chat_completions"),
     ({"role": "assistant", "tool_calls": [{}]}, "chat_completions"),
+    (ollama.CHAT[2], "chat_completions"),
     ({"role": "user", "content": [{"type": "image_url"}]}, "chat_completions"),
     ({"role": "user", "content": [{"type": "tool_result"}]}, "anthropic"),
     ({"role": "assistant", "content": [{"type": "thinking"}]}, "anthropic"),
     ({"role": "user", "content": [{"type": "image"}]}, "anthropic"),
     ({"role": "user", "content": [{"type": "text", "text": "x"}]}, None),
     ({"role": "user", "content": "x"}, None),
+    (ollama.calls("read"), "ollama"),
+    (ollama.result("read", "x"), "ollama"),
+    (ollama.MESSAGES[2], "ollama"),
+    (responses.call("a"), "responses"),
+    (responses.reasoning(), "responses"),
+    (responses.output("a"), "responses"),
+    (responses.WORDS, "responses"),
+    ({"role": "user", "content": [{"type": "input_text", "text": "x"}]}, "responses"),
+    ({"type": "message", "role": "assistant", "content": "x"}, None),
 ]
+BESIDE = {"ollama": TOLD[0][0], "responses": TOLD[1][0]}
+"""What chat completions say too, and what changes nothing there."""
 
 
 @pytest.mark.parametrize(("message", "wire"), TOLD, ids=lambda x: json.dumps(x)[:40])
 def test_a_format_is_told_by_what_only_it_can_write(message, wire):
-    """C-3: what both formats could have written tells nothing; such a list is read as chat
+    """C-3: what several formats could have written tells nothing; such a list is read as chat
     completions."""
-    assert told_by(message) == wire
-    listed = [{"role": "user", "content": "x"}, message, {"role": "user", "content": "y"}]
-    assert format_of(listed).name == (wire or "chat_completions")
+    assert only_format(message) == wire
+    said = {"role": "user", "content": "x"}
+    beside = BESIDE.get(str(wire), said)
+    for listed in ([said, message, said], [beside, said, message, beside]):
+        assert format_of(listed).name == (wire or "chat_completions")
+
+
+TALKS: dict[str, tuple[Any, Any, Any]] = {
+    "ollama": (ollama.turn_of, lambda shown, _: ollama.broken(shown), ollama.is_sent),
+    "responses": (
+        responses.turn_of,
+        responses.broken_items,
+        SDK["responses"].validate_python,
+    ),
+}
+"""How a turn is made, which rules a prompt breaks, and whether the client sends a message."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", TALKS)
+def test_a_session_of_200_turns(tmp_path, wire):
+    """FR-3, C-3: with reasoning and parallel calls, at a window of 8,192 tokens; opened again from
+    its file in the middle, its prompts go on as they were."""
+    turn_of, broken, is_sent = TALKS[wire]
+    r = random.Random(7)
+    told: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}]
+    options: dict[str, Any] = {"window": 8_192, "store": tmp_path / "s.db", "session_id": "s"}
+    ctx = ContextManager(**options, format=wire)
+    ctx.add_message(told[0])
+    for turn in range(size(110, 200)):
+        new = turn_of(turn, r)
+        for part in [new] if turn % 4 else [[message] for message in new]:
+            ctx.add_messages(part)
+        told += new
+        shown = ctx.get_context_for_model()
+        assert ctx.budget.used_tokens <= ctx.window.size
+        assert broken(shown, told) == []
+        if turn % 40 == 0:
+            for message in shown:
+                is_sent(message)
+        if turn in (60, 100):
+            ctx.close()
+            ctx = ContextManager(**options)
+            assert ctx.get_context_for_model() == shown
+    assert ctx.compressions >= 3
+    assert format_named(wire).render(tuple(ctx.history)) == told
+    if wire == "ollama":
+        by_id = {c.id: c.name for m in ctx.history for c in m.tool_calls}
+        assert all(by_id[r.call_id] == r.name for m in ctx.history for r in m.tool_results)
+    ctx.close()
 
 
 def test_an_unknown_format_is_refused_by_name():

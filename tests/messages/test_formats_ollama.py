@@ -14,9 +14,9 @@ from ollama import Message as Oracle
 
 from compact import ContextManager, compress, plan, wiring
 from compact.engine.history import History
-from compact.errors import CannotFit, InvalidMessage
+from compact.errors import CannotFit
 from compact.messages.boundaries import violations
-from compact.messages.formats.known import format_named, format_of, told_by
+from compact.messages.formats.known import format_named
 from compact.messages.messages import Message
 from tests import checker, strategies
 from tests.sizes import size
@@ -71,41 +71,6 @@ MESSAGES: list[Dict] = [
     result(None, "fine"),
     result("read", "fine", tool_call_id="c1", images=[strategies.PNG]),
 ]
-
-
-@pytest.mark.parametrize("message", MESSAGES)
-def test_a_message_comes_back_as_it_was(message):
-    """C-3: unknown fields included, also from a store; and it is one that the client sends."""
-    before = deepcopy(message)
-    assert OLLAMA.render([OLLAMA.parse(message, 0)]) == [before]
-    with ContextManager(window=8_000, store=":memory:", format="ollama") as ctx:
-        ctx.add_message(message)
-        with ContextManager(window=8_000, store=ctx.store, session_id=ctx.id) as again:
-            assert OLLAMA.render(tuple(again.history)) == [before]
-            assert again.history[0].content == ctx.history[0].content
-    assert message == before
-
-
-BAD: list[tuple[Any, str]] = [
-    ({"role": "developer", "content": "x"}, "messages[7].role"),
-    ({"role": "user", "content": [{"type": "text", "text": "x"}]}, "messages[7].content"),
-    ({"role": "user", "content": "x", "images": [5]}, "messages[7].images"),
-    ({"role": "assistant", "tool_calls": "f"}, "messages[7].tool_calls"),
-    ({"role": "assistant", "tool_calls": [{}]}, "messages[7].tool_calls[0].function"),
-    (
-        {"role": "assistant", "tool_calls": [{"function": {}}]},
-        "messages[7].tool_calls[0].function.name",
-    ),
-    ("text", "messages[7]"),
-]
-
-
-@pytest.mark.parametrize(("message", "path"), BAD)
-def test_a_bad_message_is_refused_by_its_field(message, path):
-    """C-3: the error names the path of the field."""
-    with pytest.raises(InvalidMessage) as caught:
-        OLLAMA.parse(message, 7)
-    assert caught.value.path == path
 
 
 PAIRS: list[tuple[str, list[Dict], list[str]]] = [
@@ -238,24 +203,6 @@ def test_items_of_a_reply_become_one_message():
     assert [c["id"] for c in written[0]["tool_calls"]] == ["1", "2"]
 
 
-TOLD: list[tuple[Dict, str | None]] = [
-    (calls("read"), "ollama"),
-    (result("read", "x"), "ollama"),
-    (MESSAGES[2], "ollama"),
-    (result(None, "x", tool_call_id="a"), "chat_completions"),
-    (CHAT[2], "chat_completions"),
-    (USER, None),
-]
-
-
-@pytest.mark.parametrize(("message", "wire"), TOLD)
-def test_messages_are_told_by_their_content(message, wire):
-    """C-3: what chat completions could be stays chat completions."""
-    assert told_by(message) == wire
-    named = {"role": "tool", "tool_call_id": "a", "content": "x"}
-    assert format_of([USER, message, named]).name == (wire or "chat_completions")
-
-
 def broken(messages: list[Dict]) -> list[str]:
     """What a template would show wrongly, written down without the product: every call is answered
     by one result right after it, of the tool it called where that is named."""
@@ -304,37 +251,6 @@ def test_compressed_messages_are_taken_by_the_server(made, window):
         assert shown == before
     sent = compress(messages, max_tokens=window, tokenizer="o200k", format="ollama")
     assert compress(sent, max_tokens=window, tokenizer="o200k", format="ollama") == sent
-
-
-@pytest.mark.slow
-def test_a_session_of_200_turns(tmp_path):
-    """FR-3, C-3: with parallel calls, at a window of 8,192 tokens; opened again from its file in
-    the middle, its prompts go on as they were."""
-    r = random.Random(7)
-    file = tmp_path / "s.db"
-    told: list[Dict] = [{"role": "system", "content": "Be brief."}]
-    options: dict[str, Any] = {"window": 8_192, "store": file, "session_id": "s"}
-    ctx = ContextManager(**options, format="ollama")
-    ctx.add_message(told[0])
-    for turn in range(size(110, 200)):
-        new = turn_of(turn, r)
-        for part in [new] if turn % 4 else [[message] for message in new]:
-            ctx.add_messages(part)
-        told += new
-        shown = ctx.get_context_for_model()
-        assert ctx.budget.used_tokens <= ctx.window.size
-        assert broken(shown) == []
-        if turn in (60, 100):
-            ctx.close()
-            ctx = ContextManager(**options)
-            assert ctx.get_context_for_model() == shown
-    for message in shown:
-        is_sent(message)
-    assert ctx.compressions >= 3
-    assert OLLAMA.render(tuple(ctx.history)) == told
-    by_id = {c.id: c.name for m in ctx.history for c in m.tool_calls}
-    assert all(by_id[r.call_id] == r.name for m in ctx.history for r in m.tool_results)
-    ctx.close()
 
 
 def turn_of(turn: int, r: random.Random) -> list[Dict]:

@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 from compact import ContextManager, compress, plan, wiring
 from compact.engine.groups import groups_of
 from compact.engine.history import History
-from compact.errors import CannotFit, InvalidMessage, ServerHeldState
+from compact.errors import CannotFit, ServerHeldState
 from compact.messages.boundaries import may_cut_before, violations
-from compact.messages.formats.known import FORMATS, format_named, format_of, told_by
+from compact.messages.formats.known import FORMATS, format_named
 from compact.messages.formats.responses import refuse_server_state
 from compact.messages.messages import Message
 from tests import checker, sizes, strategies
@@ -88,51 +88,6 @@ ITEMS: list[Dict] = [
     {"type": "x_new", "content": "hello", "deep": {"a": [1, None]}},
     {"type": "x_two", "content": "a text and nothing else"},
 ]
-
-
-@pytest.mark.parametrize("item", ITEMS, ids=lambda x: str(x.get("type") or x["role"]))
-def test_an_item_comes_back_as_it_was(item):
-    """C-3: what we know and what we do not, also from a store."""
-    before = deepcopy(item)
-    assert RESPONSES.render([RESPONSES.parse(item, 0)]) == [before]
-    with ContextManager(window=8_000, store=":memory:", format="responses") as ctx:
-        ctx.add_message(item)
-        with ContextManager(window=8_000, store=ctx.store, session_id=ctx.id) as again:
-            assert RESPONSES.render(tuple(again.history)) == [before]
-            assert again.history[0].content == ctx.history[0].content
-    assert item == before
-
-
-BAD: list[tuple[Any, str]] = [
-    ({"content": "x"}, "messages[7].role"),
-    ({"role": "tool", "content": "x"}, "messages[7].role"),
-    ({"type": 5}, "messages[7].type"),
-    ({"role": "user", "content": 5}, "messages[7].content"),
-    ({"role": "user", "content": [5]}, "messages[7].content[0]"),
-    ({"type": "function_call", "name": "f", "arguments": ""}, "messages[7].call_id"),
-    ({"type": "function_call", "call_id": "a", "arguments": ""}, "messages[7].name"),
-    (
-        {"type": "function_call", "call_id": "a", "name": "f", "arguments": {}},
-        "messages[7].arguments",
-    ),
-    ({"type": "function_call_output", "output": "x"}, "messages[7].call_id"),
-    ({"type": "function_call_output", "call_id": "a", "output": 5}, "messages[7].output"),
-    ("text", "messages[7]"),
-]
-
-
-@pytest.mark.parametrize(("item", "path"), BAD)
-def test_a_bad_item_is_refused_by_its_field(item, path):
-    """C-3: the error names the path of the field."""
-    with pytest.raises(InvalidMessage) as caught:
-        RESPONSES.parse(item, 7)
-    assert caught.value.path == path
-
-
-def test_an_item_without_a_role_is_none_of_another_format():
-    """C-3: where a format has messages only, each must say who speaks."""
-    with pytest.raises(InvalidMessage, match="no role"):
-        compress([USER, call("a")], max_tokens=900, format="chat_completions")
 
 
 # --- replies --------------------------------------------------------------------------------------
@@ -246,25 +201,6 @@ def test_every_pair_of_formats(made, middle):
         if name == "responses":
             for item in dicts:
                 SDK.validate_python(item)
-
-
-TOLD: list[tuple[Dict, str | None]] = [
-    (call("a"), "responses"),
-    (reasoning(), "responses"),
-    (output("a"), "responses"),
-    (WORDS, "responses"),
-    ({"role": "user", "content": [{"type": "input_text", "text": "x"}]}, "responses"),
-    (USER, None),
-    ({"type": "message", "role": "assistant", "content": "x"}, None),
-]
-
-
-@pytest.mark.parametrize(("item", "wire"), TOLD)
-def test_items_are_told_by_their_content(item, wire):
-    """C-3: whatever else stands in the list; a developer speaks in chat completions too."""
-    developer = {"role": "developer", "content": "x"}
-    assert told_by(item) == wire
-    assert format_of([developer, USER, item, developer]).name == (wire or "chat_completions")
 
 
 # --- state of a server ----------------------------------------------------------------------------
@@ -429,35 +365,6 @@ def test_long_arguments_and_results_are_shortened_where_they_stand():
     short = compressed([USER, first, output("a")], 600)
     assert short[1].keys() == first.keys()
     assert len(short[1]["arguments"]) < len(long)
-
-
-@pytest.mark.slow
-def test_a_session_of_200_turns(tmp_path):
-    """FR-3, C-3: of a reasoning model with parallel calls, at a window of 8,192 tokens; opened
-    again from its file in the middle, its prompts go on as they were."""
-    r = random.Random(11)
-    file = tmp_path / "s.db"
-    told: list[Dict] = [{"role": "developer", "content": "Be brief."}]
-    ctx = ContextManager(window=8_192, store=file, session_id="s", format="responses")
-    ctx.add_message(told[0])
-    for turn in range(sizes.size(110, 200)):
-        new = turn_of(turn, r)
-        for part in [new] if turn % 4 else [[item] for item in new]:
-            ctx.add_messages(part)
-        told += new
-        shown = ctx.get_context_for_model()
-        assert ctx.budget.used_tokens <= ctx.window.size
-        assert broken_items(shown, told) == []
-        if turn % 40 == 0:
-            for item in shown:
-                SDK.validate_python(item)
-        if turn in (60, 100):
-            ctx.close()
-            ctx = ContextManager(window=8_192, store=file, session_id="s")
-            assert ctx.get_context_for_model() == shown
-    assert ctx.compressions >= 3
-    assert RESPONSES.render(tuple(ctx.history)) == told
-    ctx.close()
 
 
 def turn_of(turn: int, r: random.Random) -> list[Dict]:

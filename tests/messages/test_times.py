@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from compact import ContextManager, Message, compress
+from compact import ContextManager, MemoryManager, Message, compress
 from compact.errors import InvalidMessage
 from compact.messages.times import TIMES
 
@@ -25,6 +25,17 @@ WRITTEN = [
     "2024-03-09 16:00:00",
     "20240309T160000Z",
     "Sat, 09 Mar 2024 16:00:00 GMT",
+    "2024-03-09t16:00:00z",
+    "2024-03-09 16:00:00 UTC",
+    "2024/03/09 16:00:00",
+    "09.03.2024, 16:00",
+    "March 9, 2024 4:00 PM",
+    "March 9, 2024 4:00pm",
+    "2024-03-09 @16h 00m 00s 000ms",
+    "2024-03-09@16h00m00s",
+    "Saturday, March 9, 2024 at 4:00 PM",
+    {"$date": "2024-03-09T16:00:00Z"},
+    {"_seconds": 1_710_000_000, "_nanoseconds": 0},
 ]
 
 
@@ -54,6 +65,16 @@ def test_each_format_reads_times(format: str) -> None:
 def test_what_is_no_time_is_refused_by_name(value: object) -> None:
     with pytest.raises(InvalidMessage, match=r"messages\[0\].created_at"):
         added(created_at=value)
+
+
+@pytest.mark.parametrize("value", [-1, "soon", [1], "0001-01-01T00:00:00Z", "03/09/2024 4:00 PM"])
+def test_memory_refuses_what_is_no_time_too(value: object) -> None:
+    with MemoryManager() as memory:
+        with pytest.raises(InvalidMessage, match=r"message\.timestamp"):
+            memory.add_message("s", "user", "hello", timestamp=value)
+        with pytest.raises(InvalidMessage, match=r"message\.timestamp"):
+            memory.remember("hello", at=value)  # type: ignore[arg-type]
+        assert memory.search("hello").hits == ()
 
 
 @pytest.mark.parametrize("text", ["1726071212345", "1726071212345678901"])

@@ -139,7 +139,8 @@ def counts_are_the_servers(notes: Notes) -> None:
 @pytest.mark.parametrize(
     ("faces", "size", "windows"),
     [
-        *[((wire,), size, LONG) for wire in FACES for size in SIZES[:2]],
+        *[((wire,), SIZES[0], LONG) for wire in FACES],
+        (("chat_completions",), SIZES[1], LONG),
         (tuple(FACES), SIZES[-1], sizes.size(3, 30)),
     ],
 )
@@ -174,29 +175,18 @@ def test_many_windows_are_served_as_counted(
     assert "compact.ratio_learned" not in notes.events, "there was nothing to correct"
 
 
-at_night = [pytest.mark.slow, sizes.at_night]
-
-
-@pytest.mark.parametrize(
-    ("size", "windows"),
-    [
-        pytest.param(2048, 3, marks=pytest.mark.slow),
-        *[pytest.param(size, LONG, marks=at_night) for size in SIZES[:2]],
-    ],
-)
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", UNKNOWN)
 def test_an_unknown_tokenizer_is_made_up_for(
     llama: Llama,
     notes: Notes,
     estimator: HuggingFaceEstimator,
     tokenizer: str,
-    size: int,
-    windows: int,
 ) -> None:
     """Counts of a tokenizer that is not the model's are far too low for this one; what the server
     reports corrects them before the window is full.
     """
-    wire = "chat_completions"
+    wire, size, windows = "chat_completions", 2048, sizes.size(3, 30)
     exact, model = (
         token_counter(wire, tokenizer=estimator),
         model_at(llama(size), wire, size, notes),
@@ -348,20 +338,16 @@ def an_hour_apart() -> Callable[[], datetime]:
     return lambda: start + timedelta(hours=2 * next(hours))
 
 
-@pytest.mark.parametrize(
-    ("wire", "windows"),
-    [
-        pytest.param("chat_completions", sizes.size(2, 3), marks=pytest.mark.slow),
-        *[pytest.param(wire, LONG, marks=at_night) for wire in FACES],
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", [*FACES][: sizes.size(1, 3)])
 def test_garbage_never_stands_in(
-    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, windows: int
+    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str
 ) -> None:
     """The tiny model writes the summaries too: the gate catches each, and the extractive one stands
     in (issue 4).
     """
-    size, exact = 2048, token_counter(wire, tokenizer=estimator)
+    size, windows = 2048, sizes.size(2, 30)
+    exact = token_counter(wire, tokenizer=estimator)
     model = model_at(llama(size), wire, size, notes)
     written = Notes()
     same = OpenAIChat("tiny-random", base_url=f"{llama(8192)}/v1", extra={"seed": SEED})

@@ -6,7 +6,6 @@ import pytest
 
 from compact.errors import (
     ContextOverflow,
-    ModelFailed,
     ModelRefused,
     ModelUnavailable,
     WrongLayer,
@@ -249,12 +248,6 @@ def test_the_first_one_says_whether_tools_are_called_and_all_whether_schemas_are
 def test_nobody_to_ask_is_an_error():
     with pytest.raises(ValueError, match="at least one"):
         FallbackModel([])
-
-
-def test_the_errors_of_models_are_builtins_too():
-    assert issubclass(ModelUnavailable, ConnectionError)
-    assert issubclass(ModelRefused, PermissionError)
-    assert issubclass(ModelFailed, RuntimeError)
 
 
 def test_it_closes_what_its_models_hold_open():

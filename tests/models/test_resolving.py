@@ -59,13 +59,6 @@ def test_an_answer_has_room_by_model_unless_a_person_set_it():
     assert of("o3", policy=own).policy.output_reserve == 777
 
 
-def test_a_tiers_own_thresholds_count_there_only():
-    """(FR-11)"""
-    tiers = {1: TierSettings(trigger_ratio=0.5)}
-    assert of(window=4_096, tiers=tiers).policy.trigger_ratio == 0.5
-    assert of(window=8_192, tiers=tiers).policy.trigger_ratio == 0.7
-
-
 def test_a_small_summarizer_is_asked_for_less():
     """(FR-13) Level and cap of a new checkpoint follow from who writes it."""
     small = of(window=8_192, summarizer="ollama:llama3.2:3b").policy

@@ -59,7 +59,7 @@ def test_eight_conversations_that_begin_alike_are_told_apart(proxy, tmp_path):
         served = proxy(upstream.url, store=tmp_path / "s.db", max_context_tokens=WINDOW)
         talkers = [Talker(served.url, "Hello.") for _ in range(8)]
         with ThreadPoolExecutor(8) as pool:
-            for turn in range(12):
+            for turn in range(20):
                 said = [f"Turn {turn} of {i}: {prose(random.Random(turn), 30)}" for i in range(8)]
                 asked = [None] * 8 if turn == 0 else said
                 answers = list(pool.map(Talker.turn, talkers, asked))

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from compact import ContextManager, SQLiteManager
+from compact.errors import StoreFailed
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.protocols import SessionStore
 from compact.store.inmemory import InMemoryStore
@@ -16,6 +18,8 @@ from compact.testing import ScriptedSummarizer
 
 Dict = dict[str, Any]
 STORES = ("in memory", "SQLite")
+PATIENCE = 30.0
+"""Seconds after which something never comes, on a machine that is busy with others."""
 FACT = "The zircon valve opens at 417 kelvin; see src/valves/zircon.py."
 
 
@@ -46,9 +50,31 @@ def talk(ctx: ContextManager, turns: int, *, words: int = 60) -> None:
         ctx.add_message(role="assistant", content=f"Answer {i}: " + "the roof holds. " * words)
 
 
+def until(condition: Callable[[], object]) -> None:
+    """Wait for it."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.002)
+
+
 def of(seen: Iterable[object], *kinds: type) -> list[Any]:
     """The events of these kinds."""
     return [event for event in seen if isinstance(event, kinds)]
+
+
+class Failing(InMemoryStore):
+    """A store whose methods of these names fail."""
+
+    failing: Collection[str] = ()
+    fault: Exception = StoreFailed("the disk is full")
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__
+        return found("_fail") if name in found("failing") else found(name)
+
+    def _fail(self, *_: object, **__: object) -> None:
+        raise self.fault
 
 
 class Clock:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from compact import CannotFit, ContextManager
 from compact.engine.groups import group_at
+from compact.engine.shorten import without_reasoning
 from compact.errors import NotFound
 from compact.messages.protocols import SessionStore
 from compact.testing import ScriptedModel
@@ -137,8 +138,10 @@ def as_sent(text: str) -> str:
 
 
 def words_at(ctx: ContextManager, position: int) -> list[str]:
-    """The texts of a message of the history; of a person's, without tool results beside them."""
-    rendered = ctx._session.state.wire.render([ctx.history[position]])
+    """The texts of a message of the history; of a person's, without tool results beside them; of a
+    model's, without reasoning, which is not sent for ever.
+    """
+    rendered = ctx._session.state.wire.render([without_reasoning(ctx.history[position])])
     content = rendered[0].get("content")
     if rendered[0]["role"] == "user" and isinstance(content, list):
         spoken = [block for block in content if block.get("type") != "tool_result"]
@@ -172,10 +175,14 @@ class Player:
     each.
     """
 
+    BARE = 0.4
+    """The share of the sessions that have no summarizer."""
+
     def __init__(self, seed: int, store: SessionStore, *, session_id: str = "s") -> None:
         self.r = r = random.Random(seed)
         self.store = store
         self.id = session_id
+        self.is_bare = random.Random(f"bare {seed}").random() < self.BARE
         self.wire: strategies.Wire = r.choice(strategies.WIRES)
         wild = r.random() < 0.6
         events = strategies.WILD_EVENTS if wild else strategies.ORDINARY_EVENTS
@@ -214,6 +221,7 @@ class Player:
             session_id=self.id,
             format=self.wire,
             tokenizer=TOKENIZER,
+            summarizer=None if self.is_bare else "extractive",
         )
 
     # --- what may be done ---
@@ -418,8 +426,14 @@ class Player:
         except CannotFit as error:
             self.cannot(error, self.ctx._session.view.size)
             return
-        reopened = self.open(self.ctx._session.view.size).get_context_for_model()
+        live = self.ctx._session.view
+        again = self.open(live.size)
+        reopened = again.get_context_for_model()
         assert list(map(key, reopened)) == list(map(key, prompt)), "reopened it is another prompt"
+        assert (again.branch_id, again.goals) == (self.ctx.branch_id, self.ctx.goals)
+        assert again.checkpoints == self.ctx.checkpoints
+        found = again._session.view
+        assert (found._trigger, found.tokens) == (live._trigger, live.tokens), "another trigger"
 
     def remember(self) -> None:
         """As it was said: other words may be shown in the place of a system prompt."""

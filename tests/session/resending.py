@@ -9,6 +9,7 @@ from typing import Any
 
 from compact import CannotFit, CompactConfig, CompactManager
 from compact.messages.events import BranchTaken, Committed, Event
+from compact.messages.policy import Strategy
 from tests import checker
 from tests.session.playing import cover_faults
 
@@ -20,10 +21,17 @@ MARGIN = 256
 class Program:
     """One session, resent to a `CompactManager` of its own; `with` closes it."""
 
-    def __init__(self, wire: str, window: int, tools: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        wire: str,
+        window: int,
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        strategy: Strategy = "task_state",
+    ) -> None:
         self.wire, self.window, self.tools = wire, window, tools
         self.events: list[Event] = []
-        config = CompactConfig(max_context_tokens=window, tokenizer="o200k")
+        config = CompactConfig(max_context_tokens=window, tokenizer="o200k", strategy=strategy)
         self.manager = CompactManager(config, on_event=self.events.append)
         self.ctx = self.manager.session("s")
         self.beside = sum(map(checker.tokens, texts_in(list(tools))))

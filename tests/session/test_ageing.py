@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compact import CompactConfig, CompressionEngine, MemoryManager
-from compact.errors import InvalidArgument, StoreFailed, Superseded
+from compact.errors import StoreFailed, Superseded
 from compact.memory import ageing as ageing_module
 from compact.memory.ageing import MemoryAgeing, Schedule, ageing_of
 from compact.messages.messages import Message
@@ -43,7 +43,13 @@ def by_id(report: AgeingReport) -> dict[str, AgeingRow]:
 
 
 @pytest.fixture
-def store() -> Iterator[SQLiteManager]:
+def store(indexed_store: Any) -> Any:
+    return indexed_store
+
+
+@pytest.fixture
+def file_store() -> Iterator[SQLiteManager]:
+    """A store in a file: an application's clock says when its leases end."""
     with SQLiteManager() as store:
         yield store
 
@@ -89,20 +95,6 @@ def test_each_session_gets_what_its_age_asks_for(
     assert store.integrity_check() == []
 
 
-def test_a_second_run_writes_nothing(
-    store: SQLiteManager, memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, days in (("week", 8), ("old", 100)):
-        put(store, name, days=days)
-    memory.age(DAY)
-    made = memory.digest("week")
-    monkeypatch.setattr(store, "keep_digest", None)
-    report = memory.age(DAY)
-    assert [row.action for row in report.rows] == ["none", "archive"]
-    assert report.written == 0
-    assert memory.digest("week") == made
-
-
 def test_a_level_is_made_from_the_originals_each_time(
     store: SQLiteManager, memory: MemoryManager
 ) -> None:
@@ -116,21 +108,6 @@ def test_a_level_is_made_from_the_originals_each_time(
     assert (made.level, made.text) == (SUMMARY, straight.text)
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(
-    store: SQLiteManager, memory: MemoryManager
-) -> None:
-    put(store, "week", days=8)
-    report = memory.age(DAY, dry_run=True)
-    row = report.rows[0]
-    assert (report.dry_run, row.now, row.due, row.action) == (True, FULL, KEY_POINTS, "write")
-    assert memory.digest("week") is None
-    assert store.digest_notes(None) == {}
-    real = memory.age(DAY).rows[0]
-    assert row.tokens_after is not None
-    assert row.tokens_after == pytest.approx(real.tokens_after, rel=0.1)
-    assert row.tokens_before == real.tokens_before
-
-
 def test_a_dry_run_counts_what_a_digest_counts(store: SQLiteManager, memory: MemoryManager) -> None:
     """A system prompt is no part of it, also where the branch has counted it."""
     put(store, "week", days=8)
@@ -139,7 +116,10 @@ def test_a_dry_run_counts_what_a_digest_counts(store: SQLiteManager, memory: Mem
     )
     store.append("week.b", [Entry(said, 1_000)])
     dry = memory.age(DAY, dry_run=True).rows[0]
-    assert dry.tokens_before == memory.age(DAY).rows[0].tokens_before
+    assert store.digest_notes("default") == {}, "nothing is done"
+    real = memory.age(DAY).rows[0]
+    assert dry.tokens_before == real.tokens_before
+    assert dry.tokens_after == pytest.approx(real.tokens_after, rel=0.1)
 
 
 def test_what_is_important_keeps_every_word(store: SQLiteManager, memory: MemoryManager) -> None:
@@ -257,25 +237,15 @@ def test_ageing_never_crosses_a_scope(store: SQLiteManager) -> None:
     put(store, "theirs", days=8, scope="other")
     report = MemoryManager(store, settings=ALL_AGE).age(DAY)
     assert [row.session_id for row in report.rows] == ["ours"]
-    assert list(store.digest_notes(None)) == ["ours"]
+    assert list(store.digest_notes("default")) == ["ours"]
     assert store.digest_notes("other") == {}
 
 
-def test_deleting_a_session_deletes_its_digest(store: SQLiteManager, memory: MemoryManager) -> None:
-    put(store, "week", days=8)
-    memory.age(DAY)
-    store.delete_session("week")
-    assert store.digest_notes(None) == {}
-    assert store.db.execute("SELECT count(*) FROM digests").get == 0
-
-
-def test_a_digest_that_was_altered_in_the_file_is_noticed(
-    store: SQLiteManager, memory: MemoryManager
-) -> None:
-    put(store, "week", days=8)
-    memory.age(DAY)
-    store.db.execute("UPDATE digests SET text = text || '.'")
-    assert len(store.integrity_check()) == 1
+def test_a_digest_that_was_altered_in_the_file_is_noticed(file_store: SQLiteManager) -> None:
+    put(file_store, "week", days=8)
+    MemoryManager(file_store, settings=ALL_AGE).age(DAY)
+    file_store.db.execute("UPDATE digests SET text = text || '.'")
+    assert len(file_store.integrity_check()) == 1
 
 
 # --- on a schedule --------------------------------------------------------------------------------
@@ -316,57 +286,57 @@ def test_of_two_one_does_the_work(store: SQLiteManager, monkeypatch: pytest.Monk
     assert other.age_in_turn().complete, "it was let go of"
 
 
-def test_who_died_is_followed_after_the_lease(store: SQLiteManager) -> None:
-    put(store, "week", days=8)
+def test_who_died_is_followed_after_the_lease(file_store: SQLiteManager) -> None:
+    put(file_store, "week", days=8)
     clock = Clock(DAY)
-    dead, heir = ageing(store, clock), ageing(store, clock)
+    dead, heir = ageing(file_store, clock), ageing(file_store, clock)
     lease = Lease("age default", dead._holder)
-    assert store.hold_lease(lease, now=clock(), until=clock() + dead.lease)
+    assert file_store.hold_lease(lease, now=clock(), until=clock() + dead.lease)
     clock.at += dead.lease - timedelta(microseconds=1)
     assert not heir.age_in_turn().complete
     clock.at += timedelta(microseconds=1)
     assert heir.age_in_turn().written == 1
 
 
-def test_who_lost_the_lease_commits_nothing(store: SQLiteManager) -> None:
+def test_who_lost_the_lease_commits_nothing(file_store: SQLiteManager) -> None:
     """Whatever the clocks say: the lease is looked at in the transaction that commits."""
-    put(store, "a", days=8)
-    put(store, "b", days=8)
+    put(file_store, "a", days=8)
+    put(file_store, "b", days=8)
     clock = Clock(DAY)
-    slow, heirs = ageing(store, clock), Lease("age default", "the heir")
+    slow, heirs = ageing(file_store, clock), Lease("age default", "the heir")
 
     def taken_over() -> bool:
         clock.at += slow.lease
-        return not store.hold_lease(heirs, now=clock(), until=clock() + slow.lease)
+        return not file_store.hold_lease(heirs, now=clock(), until=clock() + slow.lease)
 
     report = slow.age_in_turn(taken_over)
     assert not report.complete
-    assert leases(store) == ["the heir"], "it is not let go of by whoever lost it"
+    assert leases(file_store) == ["the heir"], "it is not let go of by whoever lost it"
     assert len(report.rows) == 1
-    made = CompressionEngine().compress(store.get_conversation("a"), SUMMARY)
+    made = CompressionEngine().compress(file_store.get_conversation("a"), SUMMARY)
     with pytest.raises(Superseded, match="lease"):
-        store.keep_digest(
+        file_store.keep_digest(
             "a",
             made,
-            chain=store.chain("a.b", len(HARBOUR)),
+            chain=file_store.chain("a.b", len(HARBOUR)),
             lease=Lease("age default", slow._holder),
         )
 
 
 def test_whoever_fails_lets_go_of_the_lease(
-    store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
+    file_store: SQLiteManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(store, "week", days=8)
-    failing = ageing(store, Clock(DAY))
+    put(file_store, "week", days=8)
+    failing = ageing(file_store, Clock(DAY))
 
     def full(*_: object) -> None:
-        assert len(leases(store)) == 1
+        assert len(leases(file_store)) == 1
         raise StoreFailed("no space left")
 
     monkeypatch.setattr(failing, "_moved", full)
     with pytest.raises(StoreFailed):
         failing.age_in_turn()
-    assert leases(store) == []
+    assert leases(file_store) == []
 
 
 def test_leases_of_scopes_are_apart(store: SQLiteManager) -> None:
@@ -375,30 +345,6 @@ def test_leases_of_scopes_are_apart(store: SQLiteManager) -> None:
     clock = Clock(DAY)
     one, other = ageing(store, clock), ageing(store, clock, "other")
     assert not one.age_in_turn(lambda: other.age_in_turn().complete).complete
-
-
-def test_a_schedule_ages_and_stops_cleanly(store: SQLiteManager) -> None:
-    put(store, "week", days=8)
-    done = threading.Event()
-
-    def clock() -> datetime:
-        done.set()
-        return DAY
-
-    memory = MemoryManager(store, settings=ALL_AGE)
-    schedule = memory.run_schedule(every=0.01, clock=clock)
-    assert done.wait(20)
-    while not schedule.runs:
-        threading.Event().wait(0.01)
-    memory.close()
-    assert not schedule.is_running
-    assert schedule.error is None
-    assert memory.digest("week") is not None
-    runs = schedule.runs
-    threading.Event().wait(0.05)
-    assert schedule.runs == runs
-    with pytest.raises(InvalidArgument, match="every"):
-        memory.run_schedule(every=0)
 
 
 def test_a_run_that_fails_does_not_end_the_schedule() -> None:
@@ -417,13 +363,3 @@ def test_a_run_that_fails_does_not_end_the_schedule() -> None:
             assert ran.acquire(timeout=20)
     assert (schedule.last, schedule.error) == (7, None)
     assert schedule.stop()
-
-
-def test_stopping_in_the_middle_leaves_the_rest_for_the_next_run(store: SQLiteManager) -> None:
-    for number in range(3):
-        put(store, f"s{number}", days=8)
-    clock = Clock(DAY)
-    assert not ageing(store, clock).age_in_turn(lambda: True).complete
-    assert len(store.digest_notes(None)) == 1
-    assert leases(store) == []
-    assert ageing(store, clock).age_in_turn().written == 2

@@ -160,30 +160,6 @@ def test_what_is_packed_is_counted_as_freed_when_it_is_archived(memory: MemoryMa
     assert later.freed_when_archived >= 0
 
 
-def test_archives_of_other_scopes_are_not_found(
-    memory: MemoryManager, store: SQLiteManager
-) -> None:
-    put(store, "theirs", days=91, scope="theirs")
-    other = MemoryManager(store, scope="theirs", settings=ALL_AGE)
-    other.describe("theirs", title="Zeppelin")
-    other.age(DAY)
-    assert len(other.search("zeppelin").archived) == 1
-    assert memory.search("zeppelin").archived == ()
-
-
-@pytest.mark.parametrize("is_back", [False, True])
-def test_of_what_was_deleted_no_word_is_left(
-    memory: MemoryManager, store: SQLiteManager, is_back: bool
-) -> None:
-    memory.describe("spring", title="Zeppelin")
-    memory.age(DAY)
-    if is_back:
-        memory.restore("spring")
-    store.delete_session("spring")
-    assert memory.search("zeppelin").archived == ()
-    assert b"zeppelin" not in Path(store.path).read_bytes().lower()
-
-
 def test_what_cannot_be_archived_stays_and_is_told(
     memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,8 +203,9 @@ def test_the_schedule_archives_too(memory: MemoryManager) -> None:
     while not schedule.runs:
         threading.Event().wait(0.01)
     memory.close()
-    assert schedule.error is None
+    assert (schedule.error, schedule.is_running) == (None, False)
     assert schedule.last is not None
+    assert schedule.last.written == 2
     assert [each.session_id for each in moved(schedule.last).archived] == ["spring"]
 
 

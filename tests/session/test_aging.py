@@ -3,7 +3,6 @@
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -187,24 +186,16 @@ def lived(life: Life, compressions: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EVENTS)
-@pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
-def test_checkpoints_keep_their_promises_over_many_compressions(window: int, kind: str) -> None:
+@pytest.mark.parametrize("number", range(size(1, 11)))
+@pytest.mark.parametrize(("window", "first"), [(4_096, 2), (8_192, 1), (16_384, 2), (32_768, 1)])
+def test_checkpoints_keep_their_promises_over_many_compressions(
+    window: int, first: int, kind: str, number: int
+) -> None:
     """Levels go one way, by schedule or earlier; each is within its cap, and all and the record
     within theirs; their spans cover what is before the cut once; goals stay; parents reach every
     older one (FR-4, C-8).
     """
-    lived(Life(window, kind=kind), size(13, 24))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", EVENTS)
-@pytest.mark.parametrize("number", range(2, size(3, 12)))
-@pytest.mark.parametrize("window", [4_096, 16_384, 32_768])
-def test_checkpoints_keep_their_promises_in_any_session(
-    window: int, kind: str, number: int
-) -> None:
-    """The same of many sessions, for longer (FR-4)."""
-    lived(Life(window, seed=seed(number), kind=kind), size(15, 60))
+    lived(Life(window, seed=seed(first + number), kind=kind), size(13, 60))
 
 
 @pytest.mark.slow
@@ -334,27 +325,3 @@ def test_in_another_window_checkpoints_go_on_ageing() -> None:
         faults = life.faults()
         assert not faults, faults[:5]
     assert not taken & {c.id for c in life.ctx.checkpoints if c.level != "merged"}
-
-
-@pytest.mark.slow
-def test_a_session_loaded_whole_is_told_as_if_it_had_been_lived() -> None:
-    """FR-4: several checkpoints of different levels, each message in one of them or in view, the
-    newest part in the most words; the same after the session was opened again.
-    """
-    store = InMemoryStore()
-    with ContextManager(window=8_192, store=store, session_id="s") as ctx:
-        for i in range(900):
-            ctx.add_message(role="user", content=f"Berth {i} has {i % 7 + 2} m of water. " * 4)
-            ctx.add_message(role="assistant", content=f"Berth {i} is noted with its depth. " * 4)
-        shown = ctx.get_context_for_model()
-        made = ctx.active_context().checkpoints
-    assert [c.level for c in made] == ["merged", "compact", "moderate", "detailed"]
-    spans = [(c.span.first, c.span.last) for c in made]
-    assert spans[0][0] == 0
-    assert all(one[1] + 1 == other[0] for one, other in pairwise(spans))
-    assert sum(c.span.messages + len(c.kept) for c in made) == spans[-1][1] + 1
-    assert made[-1].token_count > made[1].token_count
-    assert sum(c.token_count for c in made) <= 0.20 * 7_168
-    assert all(c.token_count <= cap_of(c.level, 7_168) for c in made[:-1])
-    with ContextManager(window=8_192, store=store, session_id="s") as again:
-        assert again.get_context_for_model() == shown

@@ -136,7 +136,7 @@ def test_any_shape_is_refused_as_a_message_of_a_session_or_works(value: Any) -> 
             tried(ctx.get_context_for_model)
 
 
-@pytest.mark.parametrize("goals", [["x\ud800"], ["roof", "\ud800"], ["roof", 5]])
+@pytest.mark.parametrize("goals", [["x\ud800"], ["roof", "\ud800"], ["roof", 5], ["roof", ""]])
 def test_goals_that_are_no_text_are_refused(goals: list[str]) -> None:
     ctx = ContextManager(window=8_192)
     with pytest.raises(InvalidArgument, match=rf"goals\[{len(goals) - 1}\]"):

@@ -189,6 +189,12 @@ def stored(kind: str, folder: str) -> SessionStore:
 kinds = st.sampled_from(("in memory", "SQLite"))
 
 
+class Summarized(Player):
+    """A session that always has a summarizer."""
+
+    BARE = 0.0
+
+
 @pytest.mark.slow
 @some
 @example(2_328, "in memory", [Summary(text="", made_by="")])  # blanks behind a checkpoint
@@ -200,7 +206,7 @@ def test_sessions_hold_whatever_is_written(seed: int, kind: str, given: list[Any
         closing(stored(kind, folder)) as store,
         everywhere(given),
     ):
-        Player(seed, store).play(40)
+        Summarized(seed, store).play(40)
 
 
 def confided(ctx: ContextManager) -> None:

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,6 @@ from compact.errors import InvalidArgument, StoreFailed
 from compact.messages.events import Archival, ErrorRaised, Event
 from compact.messages.sessions import Projection
 from compact.session import archiving
-from compact.store.archives.files import FileStorage
 from compact.transcripts import reading
 from tests.session.test_compact_manager import talk
 
@@ -182,11 +180,3 @@ def test_a_program_ends_in_time_and_says_what_was_not_archived() -> None:
 def test_an_address_without_a_bucket_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="names no bucket"):
         ContextManager(archive="s3://")
-
-
-def test_a_session_in_memory_archives_too(tmp_path: Path) -> None:
-    storage: Any = FileStorage(tmp_path)
-    with ContextManager(window=4_096, archive=storage, session_id="s") as ctx:
-        ctx.add_messages(talk(0, 40))
-        ctx.compress_conversation()
-    assert len(archived(tmp_path)) == 3

@@ -1,5 +1,6 @@
 """Automatic recall: old turns before the newest message, in prompts that stay as they were."""
 
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from compact.messages.formats.known import format_named
 from compact.session.merged import apart
 from compact.store.sqlite.store import SQLiteManager
 from compact.testing import HashEmbedder
+from compact.wiring import session_store
 from tests import checker
 
 BOAT = "The boat licence of the Albatross expires on the ninth of May."
@@ -54,10 +56,12 @@ def filled(file="", *, scope="default", boat=BOAT, session="old"):
         ctx.add_messages([*talk(40), *said(boat, "I have noted it."), *talk(40, 40)])
 
 
-@pytest.fixture
-def file(tmp_path):
-    filled(tmp_path / "chat.db")
-    return tmp_path / "chat.db"
+@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
+def file(request, tmp_path):
+    on_server = request.param == "PostgreSQL"
+    name = request.getfixturevalue("postgres").database() if on_server else tmp_path / "chat.db"
+    filled(name)
+    return name
 
 
 def opened(file, **options):
@@ -349,24 +353,18 @@ def test_the_same_words_are_quoted_once(file):
     assert "".join(quoted(prompt)).count(BOAT) == 1
 
 
-def test_titles_are_quoted_without_secrets(file):
+def test_secrets_are_not_quoted(tmp_path):
+    file = tmp_path / "chat.db"
+    filled(file, boat=f"{BOAT} The key is {KEY}.")
     with MemoryManager(file) as memory:
         memory.describe("old", title=f"key {KEY}")
     with opened(file) as ctx:
         ctx.add_message(role="user", content=ASKED)
         (block,) = quoted(shown(ctx))
-    assert BOAT in block
-    assert KEY not in block
-
-
-def test_secrets_are_not_quoted(tmp_path):
-    file = tmp_path / "chat.db"
-    filled(file, boat=f"{BOAT} The key is {KEY}.")
-    with opened(file) as ctx:
-        ctx.add_message(role="user", content=ASKED)
-        (block,) = quoted(shown(ctx))
         assert BOAT in block
         assert KEY not in block
+    with opened(file) as ctx:
+        assert quoted(shown(ctx)) == [block]
 
 
 # --- deleting, failing, formats -------------------------------------------------------------------
@@ -404,7 +402,7 @@ class FailingEmbedder(HashEmbedder):
 def test_a_search_that_fails_fails_no_turn(file, error, name):
     model, events = FailingEmbedder(64), list[Any]()
     model.error = error
-    with SQLiteManager(file) as store:
+    with closing(session_store(file)) as store:
         memory = MemoryManager(store, embedder=model)
         memory.embed()
         with opened(store, memory=memory, on_event=events.append) as ctx:
@@ -418,7 +416,7 @@ def test_a_search_that_fails_fails_no_turn(file, error, name):
 
 
 def test_a_store_that_takes_no_entry_fails_no_turn(file, monkeypatch):
-    with SQLiteManager(file) as store, opened(store) as ctx:
+    with closing(session_store(file)) as store, opened(store) as ctx:
 
         def full(*_, **__):
             raise StoreFailed("the disk is full")

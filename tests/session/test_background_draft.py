@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -16,11 +15,9 @@ from compact.messages.checkpoints import Summary
 from compact.messages.events import Committed, DraftMade, Event, TriggerDecision
 from compact.store.sqlite.store import SQLiteManager
 from compact.testing import ScriptedModel
-from tests.session.asking import of
+from tests.session.asking import PATIENCE, of, until
 
 WINDOW = 8_192
-PATIENCE = 30.0
-"""Seconds after which something never comes, on a machine that is busy with others."""
 WORDS = "the harbour keeps its ledger in brass drawers and nobody counts them twice "
 
 
@@ -76,13 +73,6 @@ def grow(ctx, share):
         number += 1
         role = "user" if number % 2 else "assistant"
         ctx.add_message(role=role, content=f"{number}: {WORDS * 3}")
-
-
-def until(condition, seconds=PATIENCE):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.002)
 
 
 def test_what_is_due_after_an_answer_is_drafted_while_it_is_read():
@@ -160,8 +150,18 @@ def test_who_passes_the_trigger_early_waits_for_the_draft_and_writes_no_other():
         assert len(ctx.checkpoints) == 1
 
 
-@pytest.mark.parametrize("change", ["pin", "goals", "undo"])
-def test_a_draft_is_void_when_what_it_stands_on_has_changed(change):
+CHANGES = {
+    "pin": lambda ctx: ctx.pin(ctx.history[2]),
+    "goals": lambda ctx: ctx.goals.set(["Count the drawers"]),
+    "undo": lambda ctx: ctx.time.undo(),
+    "branch": lambda ctx: ctx.time.branch(at=len(ctx.history) - 2),
+}
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_draft_is_void_when_what_it_stands_on_has_changed(change, is_written):
+    """(FR-2) Before it was written, or while it is."""
     events: list[Event] = []
     slow = Slow()
     slow.go_on.set()
@@ -169,15 +169,14 @@ def test_a_draft_is_void_when_what_it_stands_on_has_changed(change):
         grow(ctx, 0.75)
         ctx.get_context_for_model()  # something to undo
         grow(ctx, 0.62)
+        if not is_written:
+            slow.go_on.clear()
+            slow.began.clear()
         ctx.get_context_for_model()
-        until(lambda: of(events, DraftMade))
+        until(slow.began.is_set if not is_written else lambda: of(events, DraftMade))
         before = len(of(events, Committed))
-        if change == "pin":
-            ctx.pin(ctx.history[2])
-        elif change == "goals":
-            ctx.goals.set(["Count the drawers"])
-        else:
-            ctx.time.undo()
+        CHANGES[change](ctx)
+        slow.go_on.set()
         grow(ctx, 0.72)
         asked = slow.requests
         ctx.get_context_for_model()

@@ -10,37 +10,12 @@ import threading
 
 import pytest
 
-from compact.errors import BlockingCallInLoop
 from compact.session import running
-
-
-async def at_once() -> int:
-    return 7
 
 
 async def waits() -> str:
     await asyncio.sleep(0)
     return threading.current_thread().name
-
-
-def test_what_does_not_wait_runs_in_this_thread():
-    """FR-5: without any loop, and inside a running one too."""
-    assert running.run(at_once(), waits=False, instead="x") == 7
-
-    async def inside() -> int:
-        return running.run(at_once(), waits=False, instead="x")
-
-    assert asyncio.run(inside()) == 7
-
-
-def test_inside_a_running_loop_the_async_form_is_named():
-    """FR-5: rather than to block the loop."""
-
-    async def inside() -> None:
-        running.run(waits(), waits=True, instead="acompress(…)")
-
-    with pytest.raises(BlockingCallInLoop, match=r"await acompress\(…\)"):
-        asyncio.run(inside())
 
 
 def test_a_summarizer_that_waits_unannounced_is_told():

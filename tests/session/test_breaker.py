@@ -51,6 +51,19 @@ def test_a_summarizer_that_fails_again_and_again_is_left_alone() -> None:
         assert until - clock.time > breaker.FIRST_PAUSE
 
 
+def test_answers_that_are_too_long_leave_it_closed() -> None:
+    """The extract stands in, and the summarizer is asked the next time (FR-6)."""
+    seen: list[object] = []
+    entries = (f"The entries of drawer {i} went to file_{i * 7}.py then." for i in range(200))
+    long = ScriptedSummarizer(" ".join(entries))
+    ctx = ContextManager(window=4_096, summarizer=long, on_event=seen.append)
+    for _ in range(25):
+        talk(ctx, 3, words=25)
+        ctx.get_context_for_model()
+    assert len(of(seen, SummaryReplaced)) > breaker.MOST_FAILURES
+    assert not of(seen, BreakerOpened)
+
+
 def test_a_summarizer_that_recovers_is_asked_again() -> None:
     """One success closes the breaker and forgets the failures (FR-6)."""
     clock, script = Clock(), Named("recovers", ConnectionError("down"))

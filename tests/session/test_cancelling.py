@@ -27,7 +27,6 @@ from tests.session.faults import (
     USABLE,
     answered,
     asked,
-    harbour,
 )
 
 WAITS = 4
@@ -170,29 +169,3 @@ def test_a_call_can_be_left_at_every_await(
     with opened(kind, tmp_path) as store:
         steps = asyncio.run(leave_at_each(store))
     assert steps > WAITS, "it has to wait somewhere"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("milliseconds", [1, 3, 5, 8, 12, 20, 30])
-def test_a_call_over_http_can_be_left(milliseconds: int) -> None:
-    """Whatever it waits for then, a connection, the summarizer or the model (FR-6)."""
-    with harbour() as it:
-        it.fills(0.75)
-        it.asks()
-
-        async def leave() -> None:
-            task = asyncio.create_task(it.ctx.asend())
-            await asyncio.sleep(milliseconds / 1_000)
-            if not task.done():
-                task.cancel()
-            try:
-                reply = await task
-                it.said.append(("assistant", reply.text))
-            except asyncio.CancelledError:
-                reply = await asyncio.wait_for(it.ctx.asend(), PATIENCE)
-                it.said.append(("assistant", reply.text))
-            assert not it.ctx._session.view._alone._mutex.locked()
-
-        asyncio.run(leave())
-        assert it.ctx.checkpoints
-        it.is_well()

@@ -80,12 +80,6 @@ def test_a_summary_has_the_ratio_that_was_asked_for(engine: CompressionEngine) -
             engine.generate_summary(TALK, wrong)
 
 
-def test_key_points_and_metadata(engine: CompressionEngine) -> None:
-    assert {"Now", "Story"} <= {point.section for point in engine.extract_key_points(TALK)}
-    about = engine.extract_metadata_only(TALK)
-    assert (about.id, about.title, about.ended) == ("harbour", "The harbour", LAST)
-
-
 TOLD = """
 from compact import CompressionEngine, Conversation, Message
 said = (Message(role="user", content=f"Berth{n} and mooring{n} by quay{n}.") for n in range(40))
@@ -103,12 +97,6 @@ def test_every_process_tells_the_same_topics() -> None:
         told.add(done.stdout)
     assert len(told) == 1
     assert "berth" in told.pop()
-
-
-def test_a_digest_is_made_from_the_original_never_from_a_digest(engine: CompressionEngine) -> None:
-    points = engine.compress(TALK, KEY_POINTS)
-    again = engine.compress(engine.decompress(points), SUMMARY)
-    assert again.text == engine.compress(TALK, SUMMARY).text
 
 
 def test_an_empty_conversation_has_levels_too(engine: CompressionEngine) -> None:

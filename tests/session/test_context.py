@@ -32,20 +32,6 @@ def fill(ctx: ContextManager, turns: int, *, words: int = 60, first: int = 0) ->
         )
 
 
-def test_a_call_nobody_answered_is_closed_when_talk_goes_on() -> None:
-    """A crashed tool blocks nothing; a result that comes late stands at its call."""
-    ctx = ContextManager(window=8_000)
-    ctx.add_message(role="user", content="run it")
-    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
-    ctx.add_message(role="assistant", content="", tool_calls=[call])
-    ctx.add_message(role="user", content="forget it")
-    assert "no result" in ctx.get_context_for_model()[2]["content"]
-    ctx.add_message(role="tool", tool_call_id="c1", content="late")
-    prompt = ctx.get_context_for_model()
-    assert [m["role"] for m in prompt] == ["user", "assistant", "tool", "user"]
-    assert prompt[2]["content"] == "late"
-
-
 def test_a_waiting_summarizer_works_blocking_and_async() -> None:
     """Async inside, both colours at the door; in a loop the blocking form names the other."""
     ctx = ContextManager(window=4_000, summarizer=ScriptedSummarizer(ROOF))
@@ -92,21 +78,6 @@ def test_summary_before_and_after_the_first_checkpoint() -> None:
     fill(ctx, 40)
     ctx.get_context_for_model()
     assert ctx.get_conversation_summary() == ctx.checkpoints[0].summary
-
-
-def test_anthropic_sessions() -> None:
-    """The same in Anthropic's format: results in user messages, one answer for a part of a
-    reply."""
-    ctx = ContextManager("claude-sonnet-4-5", window=8_000)
-    ctx.add_message(role="user", content="look at both files")
-    uses = [{"type": "tool_use", "id": f"t{i}", "name": "read", "input": {"n": i}} for i in (1, 2)]
-    ctx.add_message({"role": "assistant", "content": uses})
-    half = {"type": "tool_result", "tool_use_id": "t1", "content": "one"}
-    ctx.add_message({"role": "user", "content": [half]})
-    context = ctx.get_context_for_model()
-    answered = {b["tool_use_id"] for m in context[2:] for b in m["content"]}
-    assert answered == {"t1", "t2"}
-    assert ctx.estimate_tokens("hello world") >= 2
 
 
 def test_a_raising_listener_hurts_nobody() -> None:

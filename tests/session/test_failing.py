@@ -2,7 +2,6 @@
 FR-6).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,12 +16,11 @@ from compact.messages.events import (
     PrunedMessages,
     SummaryCreated,
 )
-from compact.messages.sessions import Move, Step
 from compact.store.inmemory import InMemoryStore
 from compact.telemetry.plain_words import sentence
 from compact.testing import ScriptedSummarizer
 from tests import checker
-from tests.session.asking import of
+from tests.session.asking import Failing, of
 
 TOLD = (SummaryCreated, PrunedMessages, Committed)
 STAGES = {
@@ -32,24 +30,6 @@ STAGES = {
     "update": (pipeline, "update"),
     "validate": (pipeline, "validate"),
 }
-
-
-class Stubborn(InMemoryStore):
-    """A store that commits nothing, or takes no note of a draft, while it is told so."""
-
-    is_full = False
-    fault: Exception = StoreFailed("the disk is full")
-    forgets = False
-
-    def commit(self, step: Step) -> Move:
-        if self.is_full:
-            raise self.fault
-        return super().commit(step)
-
-    def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
-        if self.forgets and name.startswith("draft:"):
-            raise self.fault
-        super().note(session_id, name, value)
 
 
 def past_trigger(ctx: ContextManager) -> None:
@@ -149,12 +129,12 @@ def test_where_the_commit_fails_the_context_before_is_served(waits: bool) -> Non
     """No success is told that did not come; afterwards it is compressed, told in this order: the
     checkpoints, what was pruned, the commit (FR-5)."""
     seen: list[object] = []
-    store = Stubborn()
+    store = Failing()
     more: dict[str, Any] = {"summarizer": ScriptedSummarizer("The roof holds.")} if waits else {}
     ctx = ContextManager(window=4_096, store=store, on_event=seen.append, **more)
     past_trigger(ctx)
     whole = [m.text for m in ctx.history]
-    store.is_full = True
+    store.failing = ["commit"]
     assert [m["content"] for m in ctx.get_context_for_model()] == whole
     (told,) = of(seen, ErrorRaised)
     assert (told.stage, told.serves) == ("commit", "the context before")
@@ -163,7 +143,7 @@ def test_where_the_commit_fails_the_context_before_is_served(waits: bool) -> Non
     fill(ctx, 1.2)
     with pytest.raises(StoreFailed):
         ctx.get_context_for_model()
-    store.is_full = False
+    store.failing = ()
     ctx.get_context_for_model()
     kinds = [type(event) for event in of(seen, *TOLD)]
     assert kinds == [SummaryCreated] * (len(kinds) - 2) + [PrunedMessages, Committed]
@@ -181,12 +161,12 @@ def test_whatever_a_store_raises_the_context_before_is_served(stage: str, fault:
     """A store may be somebody's own; the event names what failed, and no stage that never ran
     (FR-5)."""
     seen: list[object] = []
-    store = Stubborn()
+    store = Failing()
     store.fault = fault
     ctx = ContextManager(window=4_096, store=store, on_event=seen.append)
     past_trigger(ctx)
     whole = [m.text for m in ctx.history]
-    store.is_full, store.forgets = stage == "commit", stage == "draft"
+    store.failing = ["commit" if stage == "commit" else "note"]
     assert [m["content"] for m in ctx.get_context_for_model()] == whole
     (told,) = of(seen, ErrorRaised)
     assert (told.stage, told.serves) == (stage, "the context before")
@@ -195,7 +175,7 @@ def test_whatever_a_store_raises_the_context_before_is_served(stage: str, fault:
     with pytest.raises(CompactError) as caught:
         ctx.get_context_for_model()
     assert caught.value.stage == stage
-    store.is_full = store.forgets = False
+    store.failing = ()
     ctx.get_context_for_model()
     assert ctx.checkpoints
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from compact.store.sqlite.store import SQLiteManager
 from compact.telemetry.plain_words import sentence
 from tests import checker
 from tests.scripted import FAULTS, Answer, Hangs, Injects, ScriptedServer, faulty
+from tests.session.asking import Clock
 from tests.session.faults import (
     ANSWER,
     GOALS,
@@ -58,17 +59,6 @@ SPOKEN = tuple(Injects(ORDERS) if isinstance(each, Injects) else each for each i
 KEPT = 50
 
 
-class Clock:
-    """Time that passes by the turn, so that a breaker that has opened closes again."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 5, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(milliseconds=1)
-        return self.now
-
-
 @dataclass
 class Storm:
     """A session in a storm, and what was seen of it."""
@@ -90,7 +80,7 @@ class Storm:
     async def turns(self, turns: int) -> None:
         """So many questions, each answered or told why not."""
         for number in range(turns):
-            self.clock.now += timedelta(seconds=20)
+            self.clock.time += timedelta(seconds=20)
             question = asked(number)
             self.ctx.add_message(role="user", content=question)
             self.said.append(question)
@@ -111,14 +101,6 @@ def ordering(messages: list[dict[str, Any]]) -> list[str]:
     ours = [text for text in texts if text.startswith(("[Checkpoint ", "[Record "))]
     lines = [line for text in ours for line in text.splitlines() if ORDERS in line]
     return [line for line in lines if "Assistant: " not in line.partition(ORDERS)[0]]
-
-
-def test_orders_of_nobody_are_seen() -> None:
-    """The judge is not blind."""
-    start = "[Record · as of message 3 · digest 012345678901234]\n\n## Facts\n- "
-    told, planted = f"{start}Assistant: {ORDERS}", f"{start}{ORDERS}"
-    assert ordering([{"role": "user", "content": told}]) == []
-    assert ordering([{"role": "user", "content": planted}]) == [f"- {ORDERS}"]
 
 
 def judge_prompts(faults: list[str]) -> Any:
@@ -198,13 +180,6 @@ def weathered(turns: int, seed: int, folder: Path) -> Storm:
         for checkpoint in it.ctx.checkpoints:
             assert not [text for text in FORBIDDEN if text in checkpoint.summary]
     return it
-
-
-@pytest.mark.slow
-def test_a_storm(tmp_path: Path) -> None:
-    """Every turn is served, every prompt fits, nothing is lost (NFR-2, FR-6)."""
-    it = weathered(300, 5, tmp_path)
-    assert not it.unserved
 
 
 @pytest.mark.slow

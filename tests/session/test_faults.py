@@ -26,7 +26,6 @@ from compact.messages.events import (
 from compact.store.sqlite.store import SQLiteManager
 from compact.telemetry.plain_words import sentence
 from tests.scripted import (
-    VENDORS,
     Answer,
     BreaksOff,
     Busy,
@@ -117,7 +116,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 def faces(names: tuple[str, ...], sample: tuple[str, ...]) -> list[Any]:
     """All of them as OpenAI says them, and a sample as others do: Anthropic's first one at once."""
     rest = [(face, name) for face in OTHER_FACES for name in sample]
-    own = [pytest.param("openai", name, marks=later(name in LONG)) for name in names]
+    own = [pytest.param("openai", name) for name in names]
     return own + [pytest.param(*row, marks=later(row != rest[0])) for row in rest]
 
 
@@ -130,9 +129,7 @@ def later(is_slow: bool) -> tuple[pytest.MarkDecorator, ...]:
     return (pytest.mark.slow,) if is_slow else ()
 
 
-FIVE = ("openai", "anthropic", "llama.cpp", "vllm", "ollama")
-LONG = frozenset(f"overflow of {vendor}" for vendor in VENDORS if vendor not in FIVE)
-OVERFLOWING = [pytest.param(v, marks=later(v not in FIVE)) for v in VENDORS]
+FIVE = ("ollama", "openai", "anthropic", "llama.cpp", "vllm")
 FACES = [pytest.param(face, marks=later(face in OTHER_FACES[1:])) for face in faults.KEYS]
 
 
@@ -210,7 +207,7 @@ def test_what_a_model_says_is_kept_as_it_was_said(face: str, name: str) -> None:
             it.is_well()
 
 
-@pytest.mark.parametrize("vendor", OVERFLOWING)
+@pytest.mark.parametrize("vendor", FIVE)
 def test_a_refused_prompt_is_made_smaller_and_sent_again(vendor: str) -> None:
     """The limit that a vendor names is kept from then on (FR-6, FR-14)."""
     with harbour() as it:
@@ -227,7 +224,7 @@ def test_a_refused_prompt_is_made_smaller_and_sent_again(vendor: str) -> None:
         it.is_well()
 
 
-@pytest.mark.parametrize("vendor", OVERFLOWING)
+@pytest.mark.parametrize("vendor", FIVE[:2])
 def test_a_server_that_refuses_every_prompt_is_told_of(vendor: str) -> None:
     """After the smaller prompt and that of the emergency ladder too were refused; the session is
     whole (FR-6, FR-10).
@@ -279,7 +276,7 @@ REPLACED: dict[str, tuple[Answer, str]] = {
     "an error's text": ("Service unavailable. Try again later.", "stands in the source"),
     "another language": (FRENCH, "French, of a conversation in English"),
     "orders": (Injects(), "speak to the reader"),
-    **{f"overflow of {vendor}": (Overflow(vendor), "too large") for vendor in VENDORS},
+    "overflow": (Overflow("anthropic"), "too large"),
 }
 """Summaries that the extractive one stands in for, and what a person reads of it."""
 FORBIDDEN = (

@@ -21,6 +21,7 @@ from compact.messages.formats.known import FORMATS
 from compact.messages.replies import Usage
 from compact.session.fitted import Fitted
 from compact.store.inmemory import InMemoryStore
+from tests.session.asking import Failing
 from tests.session.test_compact_manager import CONFIG, SMALL, TOOL, WINDOW, talk, turns
 from tests.sizes import seed, size
 
@@ -245,6 +246,26 @@ def test_conversations_that_begin_alike_are_told_apart(tmp_path: Path, is_file: 
     manager.close()
 
 
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_list_is_known_when_its_system_prompt_changed(tmp_path: Path, is_file: bool):
+    """Hosts write the day into it. The words behind it still tell the conversations apart."""
+    with manager_of(str(tmp_path / "s.db") if is_file else InMemoryStore()) as manager:
+        for number in range(8):
+            manager.fit(f"s{number}", alike(number, 3))
+        manager.fit("other", [{"role": "user", "content": "Hi."}])
+        for number in range(8):
+            said = alike(number, 4)
+            said[0] = {"role": "system", "content": f"You repair roofs. It is day {number}."}
+            name = manager.recognize(said)
+            assert name == f"s{number}"
+            assert manager.fit(name, said).messages == said
+            assert len(manager.session(name).time.branches()) == 1
+        assert manager.recognize([said[0], *alike(9, 4)[1:]]) is None
+        assert manager.recognize([said[0], *alike(9, 0)[1:]]) is None
+        taxes = {"role": "system", "content": "Answer questions about taxes only."}
+        assert manager.recognize([taxes, *alike(3, 4)[1:]]) is None, "another program's"
+
+
 def test_without_recorded_answers_a_list_goes_to_a_session_that_waits():
     with manager_of() as manager:
         for number in range(3):
@@ -317,34 +338,16 @@ def test_what_cannot_work_says_so_at_the_start(tmp_path: Path, monkeypatch: pyte
 # --- the store is away ----------------------------------------------------------------------------
 
 
-class Away(InMemoryStore):
-    """A store that can be away."""
-
-    is_away = False
-
-    def session(self, *args: Any, **options: Any) -> Any:
-        self._refuse()
-        return super().session(*args, **options)
-
-    def append(self, *args: Any, **options: Any) -> Any:
-        self._refuse()
-        return super().append(*args, **options)
-
-    def _refuse(self) -> None:
-        if self.is_away:
-            raise StoreFailed("no space left on the device")
-
-
 def test_an_answer_is_not_lost_by_the_store():
     """The session was closed meanwhile, and cannot be opened again."""
-    store = Away()
+    store = Failing()
     with manager_of(store) as manager:
         fitted = manager.fit("s", alike(1, 0))
         manager._open.pop("s").close()
-        store.is_away = True
+        store.failing = ["session", "append"]
         assert fitted.report(100) is False
         assert fitted.answered({"role": "assistant", "content": "Answer 0 of 1."}) is False
-        store.is_away = False
+        store.failing = ()
 
 
 def test_a_session_is_opened_off_the_loop():
@@ -364,11 +367,11 @@ def test_a_session_is_opened_off_the_loop():
 
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_call_goes_on_without_the_store(is_known: bool):
-    store, events = Away(), list[Event]()
+    store, events = Failing(), list[Event]()
     with manager_of(store, on_event=events.append) as manager:
         if is_known:
             manager.fit("s", talk(0, 3))
-        store.is_away = True
+        store.failing = ["session", "append"]
         given = talk(0, 30)
         fitted = manager.fit("s", given, tools=[TOOL])
         assert fitted.tokens <= SMALL
@@ -376,5 +379,5 @@ def test_a_call_goes_on_without_the_store(is_known: bool):
         assert [e for e in events if isinstance(e, ErrorRaised) and e.stage == "sync"]
         assert not fitted.report(10)
         fitted.answered({"role": "assistant", "content": "Sound."})
-        store.is_away = False
+        store.failing = ()
         assert json.dumps(manager.preflight("s", given)[-1]) == json.dumps(given[-1])

@@ -13,7 +13,7 @@ from compact.telemetry.plain_words import sentence
 from compact.text.progress import MOST_SUBTASKS
 from compact.text.prompts import PromptParts, how_to_mark
 from tests import checker, sizes
-from tests.session.asking import call, fill, result, session
+from tests.session.asking import Failing, call, fill, result, session
 
 
 def said(ctx, text):
@@ -51,27 +51,16 @@ def test_markers_of_an_assistant_bring_goals_on(store: SessionStore):
     assert session(store).goals == ctx.goals
 
 
-class Forgetful(InMemoryStore):
-    """A store that records nothing while it is told so."""
-
-    fault: Exception | None = None
-
-    def record(self, session_id, changes, *, instead_of=()):
-        if self.fault is not None:
-            raise self.fault
-        super().record(session_id, changes, instead_of=instead_of)
-
-
 @pytest.mark.parametrize("way", ["add_message", "sync"])
 @pytest.mark.parametrize("fault", [StoreFailed("the disk is full"), OSError("no route")])
 def test_progress_that_cannot_be_noted_is_told_and_made_up_for(way: str, fault: Exception):
     """The history is the record: what is in it was added, and the next progress takes it in."""
-    store, seen = Forgetful(), list[Event]()
+    store, seen = Failing(), list[Event]()
     ctx = session(store, on_event=seen.append)
     ctx.add_message(role="user", content="Two things.")
     ctx.goals.set(["Mend the house."])
     said(ctx, "[CHECKPOINT] Paint the door")
-    store.fault = fault
+    store.fault, store.failing = fault, ["record"]
     message = {
         "role": "assistant",
         "content": "[CHECKPOINT] Paint the door - COMPLETED\n[CHECKPOINT] Oil",
@@ -84,7 +73,7 @@ def test_progress_that_cannot_be_noted_is_told_and_made_up_for(way: str, fault: 
     (told,) = [event for event in seen if isinstance(event, ErrorRaised)]
     assert str(fault) in told.message
     assert "goals" in str(sentence(told))
-    store.fault = None
+    store.failing = ()
     said(ctx, "[CHECKPOINT] Oil - COMPLETED")
     assert len(ctx.history) == 4
     assert statuses(ctx) == {"Paint the door": "completed", "Oil": "completed"}

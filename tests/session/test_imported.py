@@ -26,7 +26,7 @@ def assert_lived(ctx: ContextManager, *, least: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("window", "least"), [(8_000, 4), (16_000, 3), (32_000, 2)])
+@pytest.mark.parametrize(("window", "least"), [(8_000, 4), (32_000, 2)])
 def test_an_imported_session_that_is_opened_has_levels(
     tmp_path: Path, window: int, least: int
 ) -> None:

@@ -84,22 +84,3 @@ def test_whoever_is_killed_leaves_the_old_digest_or_the_new_one(
     with capsys.disabled():
         print(f"\n{KILLS} kills: {deaths.new} digests were new, {deaths.old} still the old one")
     assert min(deaths.old, deaths.new) > KILLS // 2, "it was killed in the middle"
-
-
-@pytest.mark.slow
-def test_half_a_digest_is_found(tmp_path: Path) -> None:
-    """The check can fail."""
-    with Deaths(tmp_path, 3) as deaths:
-        deaths.check(deaths.aged(0, 40, kills=False), DUE[40])
-    with SQLiteManager(deaths.database) as store:
-        made, chain = store.digest("s1"), store.get_conversation("s1")
-        assert made is not None
-        half = made.model_copy(update={"text": made.text[:200]})
-        store.keep_digest("s1", half, chain=store.chain("s1.b", len(chain)))
-    with pytest.raises(AssertionError, match="half a digest"):
-        deaths.check([], DUE[40])
-    with SQLiteManager(deaths.database) as store:
-        store.keep_digest("s1", None, chain=store.chain("s1.b", len(chain)))
-    deaths.levels["s1"] = None
-    with pytest.raises(AssertionError, match="lost the digest"):
-        deaths.check([{"session": "s1", "level": "summary"}], DUE[40])

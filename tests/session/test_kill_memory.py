@@ -2,7 +2,6 @@
 archiving, restoring, forgetting, ageing. Every session is whole then, or wholly forgotten.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -114,21 +113,3 @@ def test_whoever_is_killed_leaves_every_session_whole_or_wholly_forgotten(
         )
     assert len(killing.cut) > KILLS // 3, "it was killed in the middle"
     assert killing.journal.forgotten
-
-
-def test_half_of_anything_is_found(tmp_path: Path) -> None:
-    """The checks can fail."""
-    with Killing(tmp_path, 5) as killing:
-        pass
-    with MemoryManager(killing.database, settings=settings_at(killing.database)) as memory:
-        from tests.session.test_memory_manager import put
-
-        assert isinstance(memory.store, SQLiteManager)
-        put(memory.store, "s1", "zqs1zq one", "zqs1zq two")
-    new = {"kind": "new", "session": "s1", "texts": ["zqs1zq one", "zqs1zq two", "zqs1zq three"]}
-    killing.ledger.write_text(json.dumps({"begin": new}) + "\n")
-    with pytest.raises(AssertionError, match="by half"):
-        killing.check()
-    killing.journal.forgotten.add("s1")
-    with pytest.raises(AssertionError, match="words of s1 are left"):
-        killing.look()

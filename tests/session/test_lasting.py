@@ -144,6 +144,27 @@ def test_recall_does_not_quote_what_is_to_be_forgotten(
         ("Don't let me forget the dentist.", ""),
         ("I always forget my umbrella.", ""),
         ("Never forget to add types.", ""),
+        ("I'd like you to forget my number.", "my number"),
+        ("You should not remember my number any more.", "my number"),
+        ("Puoi dimenticare il mio numero?", "il mio numero"),
+        ("Można powiedzieć: możesz zapomnieć mój numer", "mój numer"),
+        ("Telefon numaramı unut.", "Telefon numaramı"),  # noqa: RUF001
+        ("私の電話番号を忘れてください。", "私の電話番号"),
+        ("请忘记我的电话号码。", "我的电话号码"),
+        ("내 전화번호를 잊어 줘.", "내 전화번호"),
+        ("Ach, vergiss das mit dem Marathon.", "Marathon"),
+        ("Ich habe es vergessen, kannst du helfen?", ""),
+        ("Puedes ayudarme a no olvidar la cita?", ""),
+        ("Vergiss meine Nummer nicht.", ""),
+        ("N'oublie pas mon numéro.", ""),
+        ("I chose it so I can't forget the password.", ""),
+        ("I don't remember my wifi password.", ""),
+        ("You forget that Mia is allergic to peanuts!", ""),
+        ("Did you forget my name?", ""),
+        ("We should not store credit cards.", ""),
+        ("Das kannst du vergessen.", ""),
+        ("Ich kann mir Namen nicht merken.", ""),
+        ("Je ne retiens pas les noms.", ""),
     ],
 )
 def test_only_a_request_to_forget_is_one(text: str, what: str) -> None:
@@ -233,3 +254,94 @@ def test_what_lasts_is_noted_of_a_person_only(text: str, traits: Trait) -> None:
     assert not Trait(noted(Message(role="assistant", content=text)).signs) & both
     pasted = f"{text} {'word ' * 300}"
     assert not Trait(noted(Message(role="user", content=pasted)).signs) & both
+
+
+BARS = [
+    "Please don't ever raise my gambling with me again.",
+    "I never want to hear about the pregnancy again, okay?",
+    "That subject is closed, leave it alone.",
+    "Keep quiet about the Brightwell story.",
+    "Mein Gewicht ist tabu.",
+    "Sprich mich nie wieder auf Jens an.",
+    "Ne me parle plus jamais de Luc.",
+    "De mis deudas no quiero saber nada más.",
+    "Non parlarmi mai più di Luca.",
+    "Nunca mais fale do Luís comigo.",
+    "Begin nooit meer over Joris.",
+    "Nigdy więcej nie wspominaj o Jacku.",
+    "Больше никогда не упоминай Игоря.",
+    "Bir daha Emre'den söz etme.",
+    "אל תזכיר לי את יוסי.",  # noqa: RUF001
+    "لا تذكر سامي أمامي.",
+    "อย่าพูดถึงเอกอีก",
+    "以后不要再跟我提小强。",
+    "健二の話は二度としないで。",
+    "민수 얘기는 다시는 하지 마.",
+]
+
+
+@pytest.mark.parametrize("text", BARS)
+def test_a_request_for_silence_is_known_in_any_language(text: str) -> None:
+    assert Trait(noted(Message(role="user", content=text)).signs) & Trait.BARRED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't talk to my sister any more.",
+        "He never mentions his wife.",
+        "No problem, let's talk about dinner.",
+        "never raise ValueError here",
+        "Ich rede nicht mit Jens.",
+        "Я не говорю по-французски.",
+        "I want to hear about your day.",
+        "Don't forget to mention the invoice number.",
+        "Don't hesitate to ask me.",
+        "If you don't know, ask me.",
+        "The docs don't mention how to install it.",
+        "The repository is private.",
+        "Let it rest for ten minutes before slicing.",
+        "Das Thema ist nicht einfach.",
+        "Mein Sohn spricht noch nicht.",
+        "No recuerdo mi contraseña.",
+    ],
+)
+def test_a_report_is_no_request_for_silence(text: str) -> None:
+    assert not Trait(noted(Message(role="user", content=text)).signs) & Trait.BARRED
+
+
+def test_a_request_for_silence_comes_with_what_is_recalled(tmp_path: object) -> None:
+    said = "The poker summer cost me eleven thousand at the casino in Baden."
+    rule = "Leave my gambling out of our conversations."
+    with memory_of(said, rule, *CHATTER, store=f"{tmp_path}/chat.db"):
+        pass
+    with ContextManager(window=8_000, store=f"{tmp_path}/chat.db", memory=True) as ctx:
+        ctx.add_message(role="user", content="How much did my poker summer at the casino cost?")
+        prompt = str(ctx.get_context_for_model())
+    assert "eleven thousand" in prompt
+    assert rule in prompt
+
+
+@pytest.mark.parametrize(
+    ("old", "later", "question"),
+    [
+        (
+            "My dentist is Dr. Abel, very gentle.",
+            "Dr. Nakamura is my dentist since the move.",
+            "Who is my dentist?",
+        ),
+        (
+            "Il mio dentista è il dottor Abel.",
+            "Il mio dentista è la dottoressa Nakamura.",
+            "Chi è il mio dentista?",
+        ),
+        (
+            "O meu dentista é o doutor Abel.",
+            "O meu dentista é a doutora Nakamura.",
+            "Quem é o meu dentista?",
+        ),
+    ],
+)
+def test_of_two_statements_alike_the_later_comes_first(old: str, later: str, question: str) -> None:
+    hits = found(memory_of(old, later), question)
+    assert hits.index(later) < hits.index(old)

@@ -251,24 +251,6 @@ def test_a_smaller_model_that_takes_over_is_warned_of(model, window):
     assert told[0].compressions >= 7
 
 
-def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):
-    made = []
-
-    def asked(keys, emit, patience, book):
-        made.append(list(keys))
-        return ScriptedModel("here")
-
-    monkeypatch.setattr("compact.wiring.asked_model", asked)
-    with ContextManager("ollama:llama3.2:3b", summarizer="extractive") as ctx:
-        ctx.add_message(role="user", content="hello")
-        assert ctx.send().text == "here"
-        ctx.send()
-        ctx.set_model("gpt-4o")
-        ctx.send()
-        ctx.send("anthropic:claude-sonnet-4-5")
-    assert made == [["ollama:llama3.2:3b"], ["gpt-4o"], ["anthropic:claude-sonnet-4-5"]]
-
-
 def test_a_summarizer_that_means_nothing_is_refused_before_anything_is_made(tmp_path):
     file = tmp_path / "chat.db"
     with pytest.raises(UnknownModel, match="extractive"):
@@ -292,11 +274,14 @@ def test_patience_and_fallbacks_come_from_the_session(monkeypatch):
         summarizer="extractive",
     ) as ctx:
         ctx.add_message(role="user", content="hello")
-        ctx.send()
+        assert [ctx.send().text for _ in range(2)] == ["here"] * 2
         ctx.send("openai:gpt-4o")
+        ctx.set_model("gpt-4o")
+        ctx.send()
     assert made == [
         (["ollama:llama3.2:3b", "openai:gpt-4o"], 2),
         (["openai:gpt-4o", "ollama:llama3.2:3b"], 2),
+        (["gpt-4o", "openai:gpt-4o", "ollama:llama3.2:3b"], 2),
     ]
     with pytest.raises(UnknownModel, match="nobody knows"):
         ContextManager(window=4_096, fallbacks=["nobody knows this: one"])

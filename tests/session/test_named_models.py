@@ -222,9 +222,8 @@ def test_a_model_is_accepted_wherever_a_key_is():
 # --- what one costs that is down ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("face", ["{url}/v1#scripted", "ollama+{url}#scripted"])
 @pytest.mark.parametrize("kind", DOWN)
-def test_a_summarizer_that_is_down_is_asked_once_and_left_alone_for_longer_and_longer(kind, face):
+def test_a_summarizer_that_is_down_is_asked_once_and_left_alone_for_longer_and_longer(kind):
     """FR-6: one request for a compression, then none for a time that doubles."""
     clock = Clock()
     down: list[Answer] = []
@@ -234,7 +233,7 @@ def test_a_summarizer_that_is_down_is_asked_once_and_left_alone_for_longer_and_l
         return down[0] if down else teller(request)
 
     with ScriptedServer(answer) as server, clock_and_ids.using(clock=clock):
-        key = face.format(url=server.url)
+        key = f"{server.url}/v1#scripted"
         with session(summarizer=key, patience=patience, window=8_192) as ctx:
             ctx.add_messages(LONG)
             ctx.compress_conversation()

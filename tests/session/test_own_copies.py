@@ -84,19 +84,6 @@ def test_what_was_returned_may_be_changed(format: str) -> None:
     assert prompt_of(model.contexts[-1], format) == [*said(format), said(format)[0]]
 
 
-def test_what_stands_beside_the_messages_is_a_copy_too() -> None:
-    """Tool schemas and blocks of a system prompt are counted once, and sent as counted (FR-1)."""
-    tools = [{"type": "function", "function": {"name": "look", "description": "Looks."}}]
-    system = [{"type": "text", "text": "You are a roofer."}]
-    ctx = ContextManager(window=4_096, format="anthropic", tools=tools, system=system)
-    ctx.add_message(role="user", content="hello")
-    tools[0]["function"]["description"] = LARGE  # type: ignore[index]
-    system[0]["text"] = LARGE
-    context = ctx.active_context()
-    assert LARGE not in str(context.tools)
-    assert context.system_text == "You are a roofer."
-
-
 def spoil_message(message: Message) -> None:
     """Make all that the message shows of its provider's dictionary large."""
     raws = [message.wire, *(part.raw for part in message.parts)]
@@ -124,8 +111,10 @@ DOORS: dict[str, Callable[[ContextManager], Sequence[Message]]] = {
 }
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("door", "format"),
+    [*((door, "anthropic") for door in DOORS), *(("history", format) for format in FORMATS)],
+)
 def test_what_is_read_may_be_changed(door: str, format: str) -> None:
     """The next prompt is as it was counted, whichever view of the session somebody changes
     (FR-1)."""
@@ -162,17 +151,20 @@ def test_messages_that_were_added_may_be_changed(format: str) -> None:
 
 
 def test_what_stands_beside_the_context_may_be_changed() -> None:
-    """Tool schemas and blocks of a system prompt, too (FR-1)."""
+    """Tool schemas and blocks of a system prompt, given and read (FR-1)."""
     tools = [{"type": "function", "function": {"name": "look", "description": "Looks."}}]
     system = [{"type": "text", "text": "You are a roofer."}]
     ctx = ContextManager(window=4_096, format="anthropic", tools=tools, system=system)
     ctx.add_message(role="user", content="hello")
+    before = deepcopy((tools, system))
+    tools[0]["function"]["description"] = LARGE  # type: ignore[index]
+    system[0]["text"] = LARGE
     context: Any = ctx.active_context()
     context.tools[0]["function"]["description"] = LARGE
     context.system[0]["text"] = LARGE
     again = ctx.active_context()
     assert LARGE not in str(again)
-    assert (list(again.tools), list(again.system or ())) == (tools, system)
+    assert (list(again.tools), list(again.system or ())) == before
 
 
 def test_one_call_shares_nothing_with_its_caller() -> None:

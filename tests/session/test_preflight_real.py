@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from compact.messages.formats.known import format_named
+from compact.messages.policy import Strategy
 from compact.text.speakers import speaker_of
 from compact.transcripts.transcript import Transcript
 from tests import checker
@@ -25,6 +26,8 @@ PINS, LONGEST_PIN = 3, 100
 """Messages of a person that are pinned in a session, and tokens of the longest."""
 ALSO = ("claude_code_sessions_2", "claude_code_others")
 """Folders beside those of the other tests of real sessions."""
+STRATEGIES: tuple[Strategy, ...] = ("task_state", "off")
+"""Every other file is sent without summaries."""
 Dict = dict[str, Any]
 
 
@@ -42,7 +45,7 @@ def is_item(message: Dict) -> bool:
     return kind == "reasoning" or kind.endswith("_call")
 
 
-def played(transcript: Transcript, window: int, seen: Counter[str]) -> None:
+def played(transcript: Transcript, window: int, seen: Counter[str], *, strategy: Strategy) -> None:
     """Resend a session before its calls, some of its messages pinned."""
     wire = format_named(transcript.wire)
     whole = wire.render(transcript.messages)
@@ -53,7 +56,7 @@ def played(transcript: Transcript, window: int, seen: Counter[str]) -> None:
     pinned = short[:: max(1, len(short) // PINS)][:PINS]
     for i in pinned:
         whole[i] = {**whole[i], "metadata": {"pinned": True}}
-    with Program(transcript.wire, window, transcript.tools) as program:
+    with Program(transcript.wire, window, transcript.tools, strategy=strategy) as program:
         for stop in calls(whole):
             newest = [i for i in persons if i < stop][-1:]
             held = (i for i in {*system, *pinned, *newest} if i < stop)
@@ -80,7 +83,7 @@ def test_every_call_of_a_real_session(folder: str, capsys: pytest.CaptureFixture
             seen["sessions"] += 1
             for window in WINDOWS if NIGHT is not None else WINDOWS[number % 3 :: 3]:
                 try:
-                    played(transcript, window, seen)
+                    played(transcript, window, seen, strategy=STRATEGIES[number % 2])
                 except AssertionError as error:
                     error.add_note(f"{folder}/{path.name} at {window:,}")
                     raise

@@ -166,34 +166,6 @@ def test_a_client_that_sends_its_list_whole_may_show_either():
     assert ctx.history[-1].text.endswith("That was all.")
 
 
-def test_the_error_names_each_part_and_only_what_helps():
-    """FR-3: goals, system prompt and tools each by its name; nothing is to be unpinned where
-    nothing is pinned.
-    """
-    tools = [{"type": "function", "function": {"name": "look", "description": "word " * 900}}]
-    ctx = ContextManager(window=2_048, tokenizer="o200k", tools=tools)
-    ctx.add_message(role="system", content="word " * 300)
-    ctx.goals.set(["Mend the roof. " * 100])
-    ctx.add_message(role="user", content="word " * 500)
-    with pytest.raises(CannotFit) as caught:
-        ctx.get_context_for_model()
-    floor, text = caught.value.floor, str(caught.value)
-    assert floor["system prompt"] == pytest.approx(300, abs=8)
-    assert floor["goals"] == pytest.approx(420, abs=30)
-    assert floor["tools"] == pytest.approx(910, abs=30)
-    assert floor["newest user message"] == pytest.approx(500, abs=8)
-    assert sum(floor.values()) == caught.value.total
-    assert "pin" not in text
-    assert "or offer fewer tools" in text
-    ctx.pin(ctx.add_message(role="user", content="word " * 3_000))
-    ctx.add_message(role="user", content="And now?")
-    with pytest.raises(CannotFit, match="or pin fewer messages"):
-        ctx.get_context_for_model()
-    ctx.put_aside(ctx.history[-2], tokens=50)
-    with pytest.raises(CannotFit, match="offer fewer tools"):
-        ctx.get_context_for_model()
-
-
 def test_as_much_is_shown_as_the_target_leaves_and_all_of_it_again():
     """FR-3: beside a system prompt and a line nothing else takes room."""
     ctx = ContextManager(window=4_096, tokenizer="o200k")

@@ -115,39 +115,6 @@ def test_the_same_session_gives_the_same_bytes_however_often_it_was_opened() -> 
     assert whole.compressions > 3
 
 
-def test_a_session_keeps_what_one_call_keeps() -> None:
-    """The rules, at the same size (C-8)."""
-    from compact import plan
-
-    ctx = session(InMemoryStore())
-    prompt = lived(ctx)
-    once = plan(list(ctx.history), max_tokens=checker.prompt_tokens(prompt), tokenizer="o200k")
-    shown = "\n".join(text for m in prompt for text in checker.visible(m))
-    for rule in RULES:
-        assert (rule in shown) >= (rule in once.context.render_text())
-
-
-def test_it_goes_and_comes_back_with_what_it_stands_for() -> None:
-    """Undo, redo, a branch, the context of long ago: each shows the record that was in force."""
-    ctx = session(InMemoryStore())
-    prompts: dict[int, list[Dict]] = {}
-    for i in range(40):
-        worked(ctx, i, 1)
-        before = ctx.compressions
-        prompt = shown(ctx)
-        if ctx.compressions > before:
-            prompts[ctx.compressions] = prompt
-    assert len(prompts) > 3
-    now = shown(ctx)
-    ctx.time.undo()
-    assert records(shown(ctx)) != records(now)
-    ctx.time.redo()
-    assert shown(ctx) == now
-    at = len(ctx.history)
-    ctx.time.branch(at=at)
-    assert records(shown(ctx)) == records(now)
-
-
 @pytest.mark.parametrize("size", [200, 1_200])
 def test_a_record_in_a_list_that_fits_is_left_alone(size: int) -> None:
     """And carried on where the list is compressed once more (K-6, C-8)."""

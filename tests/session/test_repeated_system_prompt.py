@@ -10,7 +10,7 @@ import pytest
 
 import compact
 from compact import ContextManager
-from compact.errors import InvalidArgument, InvalidMessage
+from compact.errors import InvalidMessage
 from compact.session.one_call import Options
 from compact.session.opening import SessionOptions
 
@@ -102,15 +102,6 @@ def test_a_beginning_that_is_refused_changes_nothing(tmp_path: Path) -> None:
         ctx.add_messages([other, ASKED])
         assert ctx.get_context_for_model()[0] == other
     assert [message.role for message in ctx.history] == ["system", "user", "user"]
-
-
-def test_goals_are_a_list() -> None:
-    ctx = ContextManager(window=8_192)
-    with pytest.raises(InvalidArgument, match="goals must be a list"):
-        ctx.goals.set("text")
-    with pytest.raises(InvalidArgument, match=r"goals\[1\] is an empty text"):
-        ctx.goals.set(["a", ""])
-    assert ctx.goals == ()
 
 
 CALLS: list[tuple[Any, type]] = [

@@ -278,6 +278,8 @@ def test_of_several_who_accept_at_once_one_is_heard(ctx):
 class Reviewer(Player):
     """A session of which somebody reads compressions before they count, and writes into some."""
 
+    BARE = 0.0
+
     def review(self) -> None:
         try:
             proposal = self.ctx.review.propose(target_ratio=self.r.choice((None, 0.2, 0.5)))

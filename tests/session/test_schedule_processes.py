@@ -31,10 +31,9 @@ print(json.dumps(told), flush=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
-def test_of_several_processes_one_does_the_work(tmp_path: Path, count: int) -> None:
+def test_of_several_processes_one_does_the_work(tmp_path: Path) -> None:
     """They begin at once; whoever is second finds nothing left to do, or leaves it to the first."""
-    file = tmp_path / "chat.db"
+    file, count = tmp_path / "chat.db", 4
     fill(file)
     command = [sys.executable, "-c", RUN, str(file), (DAY + timedelta(days=100)).isoformat()]
     both = [

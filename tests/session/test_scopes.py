@@ -23,7 +23,6 @@ from compact.config import CompactConfig
 from compact.errors import InvalidConfig, InvalidInput, NotFound
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
-from compact.messages.sessions import Snapshot
 from compact.session.goals import Goals
 from compact.session.recall import RecallTools
 from compact.session.views.review import Review
@@ -156,18 +155,13 @@ def theirs_in(store: SessionStore) -> list[Message]:
     return [entry.message for entry in store.read(branch.id, 0, branch.messages)]
 
 
-def snapshot_of(ctx: ContextManager) -> Snapshot:
-    """A snapshot of theirs."""
-    return ctx.store.snapshots("theirs")[0]
-
-
 def goal_of(ctx: ContextManager) -> str:
     """The id of a goal of theirs."""
     with ContextManager(window=4_096, store=ctx.store, session_id="theirs", scope="bob") as other:
         return other.goals[0].id
 
 
-@pytest.fixture(params=["alice", "default", ""])
+@pytest.fixture(params=["alice", ""])
 def scope(request: pytest.FixtureRequest) -> str:
     """Whose session is tried for; none is the default one."""
     return str(request.param)
@@ -257,21 +251,3 @@ def missing(kind: type) -> set[str]:
 @pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.__name__)
 def test_every_method_has_a_case(kind: type) -> None:
     assert missing(kind) == set(), "say in this file what they do with another scope's session"
-
-
-def test_a_method_without_a_case_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryManager, "peek", lambda _: None, raising=False)
-    assert missing(MemoryManager) == {"peek"}
-
-
-def test_a_leak_is_noticed(store: SQLiteManager, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cases can fail."""
-    monkeypatch.setattr(MemoryManager, "session", lambda self, name: self.store.session(name))
-    for name in ("describe", "session"):
-        with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-            test_no_method_crosses_a_scope(
-                store, "alice", MemoryManager, name, REFUSED[MemoryManager][name]
-            )
-    leaking: Try = lambda memory: memory.store.sessions()  # noqa: E731
-    with pytest.raises(AssertionError, match="theirs"):
-        test_no_method_crosses_a_scope(store, "alice", MemoryManager, "sessions", leaking)

@@ -1,10 +1,8 @@
 """A session in a store: reopened, shared, served to any window (US-1, FR-1, FR-5, S-2)."""
 
 import asyncio
-import re
 import subprocess
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,23 +10,19 @@ from typing import Any
 
 import pytest
 
-from compact import ContextManager, SQLiteManager
+from compact import SQLiteManager
 from compact.messages.changes import Change, PinSet, PutAside
-from compact.messages.context import ActiveContext
 from compact.messages.events import Committed, DraftDropped
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import Entry
 from compact.session.views import drafts
 from compact.store.inmemory import InMemoryStore
-from tests import checker
 from tests.doors.talking import verbatim
-from tests.session.asking import Gate, fill
-from tests.session.playing import cover_faults
+from tests.session.asking import Gate, fill, session
 from tests.sizes import size
 
 Dict = dict[str, Any]
 Reopen = Callable[[], SessionStore]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(params=["in memory", "SQLite"])
@@ -48,148 +42,7 @@ def store_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]
         store.close()
 
 
-def session(store: SessionStore, window: int = 4_096, **options: Any) -> ContextManager:
-    return ContextManager(window=window, store=store, session_id="s", tokenizer="o200k", **options)
-
-
-def steps(start: int, stop: int, *, lines: int = 40) -> list[Dict]:
-    """Tool steps; their output is masked when it is old, clipped when it is huge."""
-    out: list[Dict] = []
-    for i in range(start, stop):
-        call = {"id": f"c{i}", "type": "function", "function": {"name": "run", "arguments": "{}"}}
-        out.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        text = "\n".join(f"line {i}.{n} of what it printed" for n in range(lines))
-        out.append({"role": "tool", "tool_call_id": f"c{i}", "content": text})
-    return out
-
-
-# --- reopened -------------------------------------------------------------------------------------
-
-
-def nothing_yet(ctx: ContextManager) -> None:
-    fill(ctx, 0, 3)
-
-
-def compressed_often(ctx: ContextManager) -> None:
-    for i in range(12):
-        fill(ctx, 20 * i, 20 * i + 20)
-        ctx.get_context_for_model()
-    assert ctx.compressions > 5
-
-
-def an_open_call(ctx: ContextManager) -> None:
-    fill(ctx, 0, 30)
-    call = steps(0, 1)[0]
-    twice = [*call["tool_calls"], {**call["tool_calls"][0], "id": "other"}]
-    ctx.add_message({**call, "tool_calls": twice})
-    ctx.add_message(steps(0, 1)[1])
-
-
-def an_open_call_when_compressed(ctx: ContextManager) -> None:
-    an_open_call(ctx)
-    ctx.compress_conversation()
-    ctx.add_message(role="tool", tool_call_id="other", content="late")
-
-
-def masked_output(ctx: ContextManager) -> None:
-    ctx.add_message(role="user", content="Look at everything.")
-    ctx.add_messages(steps(0, 30))
-    assert "masked ·" in str(ctx.get_context_for_model())
-
-
-def clipped_output(ctx: ContextManager) -> None:
-    fill(ctx, 0, 3)
-    ctx.add_message(role="user", content="Tell me all of it.")
-    ctx.add_message(role="assistant", content="\n".join(f"The roof, part {i}." for i in range(900)))
-    assert "tokens left out" in str(ctx.get_context_for_model())
-
-
-def goals_and_pins(ctx: ContextManager) -> None:
-    ctx.add_message({"role": "user", "content": "pinned", "metadata": {"pinned": True}})
-    later = ctx.add_message(role="assistant", content="pinned later")
-    ctx.goals.set(["Get the roof done.", "Spend nothing."])
-    fill(ctx, 0, 40)
-    ctx.pin(later)
-    prompt = str(ctx.get_context_for_model())
-    assert "Get the roof done." in prompt
-    assert "pinned later" in prompt
-
-
-def a_branch(ctx: ContextManager) -> None:
-    fill(ctx, 0, 40)
-    ctx.get_context_for_model()
-    ctx.time.branch(at=31)
-    fill(ctx, 90, 120)
-
-
-def undone(ctx: ContextManager) -> None:
-    fill(ctx, 0, 25)
-    ctx.get_context_for_model()
-    ctx.compress_conversation(0.2)
-    ctx.time.undo()
-
-
-STATES = (
-    nothing_yet,
-    compressed_often,
-    an_open_call,
-    an_open_call_when_compressed,
-    masked_output,
-    clipped_output,
-    goals_and_pins,
-    a_branch,
-    undone,
-)
-
-
-def sent(context: ActiveContext) -> tuple[object, ...]:
-    """A context as a value, but for what its shortened messages said before: that is not sent."""
-    messages = [m.model_copy(update={"wire": None}) if m.edited else m for m in context.messages]
-    return messages, context.tokens, context.checkpoints
-
-
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
-def test_a_reopened_session_gives_the_very_same_prompt(
-    state: Callable[[ContextManager], None], store_of: Reopen
-) -> None:
-    """Equal dictionaries, tokens, checkpoints, goals and history, and it goes on the same way
-    (FR-1, S-1)."""
-    first = session(store_of())
-    state(first)
-    before = first.get_context_for_model()
-    again = session(store_of())
-    assert again.get_context_for_model() == before
-    assert sent(again.active_context()) == sent(first.active_context())
-    assert again.checkpoints == first.checkpoints
-    assert again.goals == first.goals
-    assert [m.id for m in again.history] == [m.id for m in first.history]
-    assert again.branch_id == first.branch_id
-    assert cover_faults(again) == []
-    fill(again, 500, 501)
-    assert again.get_context_for_model()[: len(before)] == before or again.compressions
-
-
-def words(prompt: list[Dict]) -> list[str]:
-    """What a prompt says, but for random ids."""
-    return [re.sub(r"\b(ck-)?[0-9a-f]{8,}\b", "·", str(m["content"])) for m in prompt]
-
-
 # --- shared ---------------------------------------------------------------------------------------
-
-
-def test_what_another_one_appends_is_seen(store_of: Reopen) -> None:
-    """Two managers on one session: each message of either is in both prompts, in one order
-    (S-2)."""
-    one, two = session(store_of()), session(store_of())
-    for i in range(60):
-        (one if i % 2 else two).add_message(role="user", content=f"message {i}")
-        if i % 7 == 0:
-            assert one.get_context_for_model() == two.get_context_for_model()
-    want = [f"message {i}" for i in range(60)]
-    one.get_context_for_model()
-    assert [m.text for m in one.history] == want
-    assert [m["content"] for m in two.get_context_for_model()] == want
 
 
 @pytest.mark.parametrize("then", ["set_goals", "pin", "set_mode"])
@@ -240,50 +93,6 @@ def test_of_two_compressions_at_once_one_wins_and_the_other_takes_its_result(
     assert sum(isinstance(e, Committed) for e in committed) == 1
     assert first == second
     assert first[-1]["content"] == "said meanwhile"
-
-
-WRITER = """
-    import sys
-    from compact import ContextManager
-    name, who, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    with ContextManager(window=4_096, store=name, session_id="s", tokenizer="o200k") as ctx:
-        for i in range(number):
-            ctx.add_message(role="user", content=f"{who} {i}: " + "what of the roof? " * 12)
-            if i % 5 == 0:
-                ctx.get_context_for_model()
-                assert ctx.active_context().tokens <= ctx.window.usable
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_write_and_compress_one_session(tmp_path: Path) -> None:
-    """Both append and both compress; every message is there once, each writer's in its order
-    (S-2)."""
-    name, number = tmp_path / "chat.db", 60
-    program = textwrap.dedent(WRITER)
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(name), who, str(number)],
-            env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for who in ("anna", "bert")
-    ]
-    for process in running:
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 0, said
-    with ContextManager(window=4_096, store=name, session_id="s", tokenizer="o200k") as ctx:
-        texts = [m.text.split(":")[0] for m in ctx.history]
-        for who in ("anna", "bert"):
-            mine = [t for t in texts if t.startswith(who)]
-            assert mine == [f"{who} {i}" for i in range(number)]
-        assert len(texts) == 2 * number
-        prompt = ctx.get_context_for_model()
-        assert checker.prompt_tokens(prompt) <= ctx.window.usable
-        assert cover_faults(ctx) == []
-        moves = ctx.store.moves("s", most=1_000)
-        assert len({m.number for m in moves}) == len(moves) > 1
 
 
 def test_an_abandoned_draft_is_dropped_when_the_session_is_opened(store_of: Reopen) -> None:

@@ -102,6 +102,36 @@ def test_a_stored_turn(tmp_path: Path, statements: Statements) -> None:
         assert not [each for each in statements if "archived" in each]
 
 
+def test_an_opening_reads_in_one_transaction(tmp_path: Path, statements: Statements) -> None:
+    with SQLiteManager(tmp_path / "s.db") as store:
+        talked(store).close()
+        statements.clear()
+        with opened(store):
+            assert (len(statements), transactions(statements)) == (15, 1)
+
+
+def test_what_is_read_at_once_hides_nothing(tmp_path: Path) -> None:
+    """It is of one moment, until it ends or something is written; and then it has changed."""
+    with SQLiteManager(tmp_path / "s.db") as store, SQLiteManager(tmp_path / "s.db") as other:
+        store.session("s", create=new_session("s"))
+        with store.at_once():
+            before = store.version()
+            assert store.notes("s") == {}
+            other.note("s", "x", {"y": 1})
+            assert (store.notes("s"), store.version()) == ({}, before)
+        assert store.version() != before
+        assert store.notes("s") == {"x": {"y": 1}}
+        with store.at_once():
+            other.note("s", "x", {"y": 2})
+            store.note("s", "z", {})
+            assert store.notes("s") == {"x": {"y": 2}, "z": {}}
+        with store.at_once():
+            with pytest.raises(NotFound):
+                store.read("nowhere", 0, 9)
+            other.note("s", "x", {"y": 3})
+            assert store.notes("s")["x"] == {"y": 3}, "who tries again sees what is there by now"
+
+
 def test_the_index_is_marked_once(tmp_path: Path, statements: Statements) -> None:
     """What the index lacks is noted once, not by each message; and again when it has caught up."""
     with SQLiteManager(tmp_path / "s.db") as store:

@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
 
-from compact import ContextManager, SQLiteManager
+from compact import ContextManager
 from compact.errors import InvalidMessage
 from compact.messages.events import BranchTaken, Event
 from compact.messages.protocols import SessionStore
@@ -23,13 +22,6 @@ from compact.store.inmemory import InMemoryStore
 from tests.session.test_recognition import Dict, compressed, found_text, stored, talk
 
 
-def stores(kind: str, folder: Path) -> SessionStore:
-    return InMemoryStore() if kind == "memory" else SQLiteManager(folder / "chat.db")
-
-
-in_both = pytest.mark.parametrize("kind", ["memory", "sqlite"])
-
-
 def at_once(*works: Callable[[], object]) -> None:
     """Run these at the same time; what one raises is raised."""
     with ThreadPoolExecutor(len(works)) as pool:
@@ -37,13 +29,11 @@ def at_once(*works: Callable[[], object]) -> None:
             done.result()
 
 
-@in_both
 @pytest.mark.parametrize("edited", [False, True])
 def test_one_list_that_is_delivered_twice_is_taken_once(
-    kind: str, edited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SessionStore, edited: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two deliveries, recognized before either is stored: one message, one branch (K-6)."""
-    store = stores(kind, tmp_path)
     one = ContextManager(store=store, session_id="s")
     one.sync(talk(0, 3))
     two = ContextManager(store=store, session_id="s")
@@ -69,12 +59,10 @@ def test_one_list_that_is_delivered_twice_is_taken_once(
     assert len(one.time.branches()) == 1 + edited
 
 
-@in_both
 def test_an_edited_list_sent_again_to_another_process_makes_no_second_branch(
-    kind: str, tmp_path: Path
+    store: SessionStore,
 ) -> None:
     """The other one still has the old branch open (FR-1, K-6)."""
-    store = stores(kind, tmp_path)
     one = ContextManager(store=store, session_id="s")
     one.sync(talk(0, 3))
     two = ContextManager(store=store, session_id="s")
@@ -87,10 +75,9 @@ def test_an_edited_list_sent_again_to_another_process_makes_no_second_branch(
     assert len(one.time.branches()) == 2
 
 
-@in_both
-def test_a_list_with_a_malformed_message_changes_nothing(kind: str, tmp_path: Path) -> None:
+def test_a_list_with_a_malformed_message_changes_nothing(store: SessionStore) -> None:
     """It is refused before a branch is made, and named by its place in the list (FR-1)."""
-    ctx = ContextManager(store=stores(kind, tmp_path), session_id="s")
+    ctx = ContextManager(store=store, session_id="s")
     ctx.sync(talk(0, 3))
     bad: list[tuple[Any, str]] = [
         (["hello"], "messages[0]"),
@@ -141,10 +128,8 @@ def timed(minute: int, words: int = 0) -> Dict:
 
 
 @pytest.mark.slow
-@in_both
-def test_a_system_prompt_with_the_time_in_it_is_no_edited_past(kind: str, tmp_path: Path) -> None:
+def test_a_system_prompt_with_the_time_in_it_is_no_edited_past(store: SessionStore) -> None:
     """The conversation is stored once, and each prompt has the newest system prompt alone (K-6)."""
-    store = stores(kind, tmp_path)
     ctx = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
     said: list[Dict] = []
     for turn in range(40):
@@ -239,14 +224,13 @@ def test_more_system_messages_than_before_are_shown_as_one() -> None:
 
 
 @pytest.mark.sampled(8)
-@in_both
 @pytest.mark.parametrize("kept", [3, 11])
 @pytest.mark.parametrize("system", [False, True])
 def test_a_list_whose_beginning_was_cut_off_goes_on(
-    kind: str, kept: int, system: bool, tmp_path: Path
+    store: SessionStore, kept: int, system: bool
 ) -> None:
     """A client sends its newest messages only: each is stored once, on one branch (K-6)."""
-    ctx = ContextManager(window=4_096, tokenizer="o200k", store=stores(kind, tmp_path))
+    ctx = ContextManager(window=4_096, tokenizer="o200k", store=store)
     lead = [timed(0)] * system
     said: list[Dict] = []
     for turn in range(30):
@@ -283,10 +267,8 @@ def test_a_list_without_beginning_and_end_is_a_branch_that_says_so() -> None:
 
 
 @pytest.mark.slow
-@in_both
-def test_a_prompt_of_long_ago_is_known_by_its_checkpoints(kind: str, tmp_path: Path) -> None:
+def test_a_prompt_of_long_ago_is_known_by_its_checkpoints(store: SessionStore) -> None:
     """Whatever number of compressions came since (K-6, NFR-2)."""
-    store = stores(kind, tmp_path)
     one = compressed(store=store, session_id="s")
     mine, length = [*one.get_context_for_model()], len(one.history)
     two = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
@@ -398,3 +380,40 @@ def test_a_message_put_aside_is_known_as_each_model_was_shown_it() -> None:
     answer = {"role": "assistant", "content": "ok"}
     found = ctx.sync([*ctx.get_context_for_model(), answer])
     assert (found.known, found.new) == (1, [answer])
+
+
+def _called(*ids: str) -> Dict:
+    """An assistant's message of Anthropic's format with these calls."""
+    calls = [{"type": "tool_use", "id": i, "name": "look", "input": {"at": i}} for i in ids]
+    return {"role": "assistant", "content": calls}
+
+
+def _answered(*ids: str) -> Dict:
+    results = [{"type": "tool_result", "tool_use_id": i, "content": f"{i} holds."} for i in ids]
+    return {"role": "user", "content": results}
+
+
+def test_a_prompt_with_a_half_answered_reply_comes_back() -> None:
+    """K-6: the note stands where the next prompt has it, so that only what is new is stored."""
+    ctx = ContextManager(window=4_096, format="anthropic", summarizer=None)
+    ctx.add_messages([{"role": "user", "content": "Look."}, _called("a", "b"), _answered("a")])
+    prompt = ctx.get_context_for_model()
+    assert [m["role"] for m in prompt] == ["user", "assistant", "user"]
+    new = {"role": "user", "content": "And now?"}
+    found = ctx.sync([*prompt, new])
+    assert (found.new, len(ctx.history)) == ([new], 4)
+
+
+def test_a_prompt_whose_messages_were_joined_comes_back_whole() -> None:
+    """K-6: its list is shorter than the history, to whose end it goes."""
+    ctx = ContextManager(window=4_096, format="anthropic", summarizer=None)
+    for i in range(4):  # a call without a result, and words behind the results of the others
+        first, second = f"{i}-a", f"{i}-b"
+        ctx.add_messages([_called(first, second), _answered(second)])
+        ctx.add_message(role="user", content=f"And row {i}?")
+        ctx.add_message(role="assistant", content=f"Row {i} holds.")
+    prompt = ctx.get_context_for_model()
+    assert len(prompt) < len(ctx.history)
+    branch, before = ctx.branch_id, len(ctx.history)
+    ctx.sync([*prompt, {"role": "user", "content": "And now?"}])
+    assert (ctx.branch_id, len(ctx.history)) == (branch, before + 1)

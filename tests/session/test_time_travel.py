@@ -106,24 +106,6 @@ def test_restore_gives_exactly_the_prompt_of_the_snapshot() -> None:
     assert [s.purpose for s in ctx.time.snapshots()] == ["recovery", "rollback"]
 
 
-def test_undo_of_a_restore_goes_back_to_the_old_branch() -> None:
-    """With its messages, its goals and its prompt (FR-1)."""
-    ctx = compressed()
-    snapshot = ctx.time.snapshot()
-    fill(ctx, 50, 53)
-    ctx.goals.set(["Later goal."])
-    old, later = ctx.branch_id, ctx.get_context_for_model()
-    ctx.time.restore(snapshot)
-    ctx.add_message(role="user", content="on the new branch")
-    there = ctx.get_context_for_model()
-    ctx.time.undo()
-    assert (ctx.branch_id, ctx.get_context_for_model()) == (old, later)
-    assert [g.text for g in ctx.goals] == ["Later goal."]
-    ctx.time.redo()
-    assert ctx.get_context_for_model() == there
-    assert ctx.goals == ()
-
-
 def test_a_snapshot_of_early_days_is_restored() -> None:
     """Its policy called ratios percentages."""
     ctx = session()
@@ -356,3 +338,20 @@ def test_long_travels() -> None:
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(Travel, settings=many)
+
+
+def test_a_session_that_was_opened_later_is_compressed_when_the_live_one_is() -> None:
+    """The trigger is the same after going back, and after a provider's report (FR-1, FR-3)."""
+    store = InMemoryStore()
+    live = session(store, summarizer=None)
+    fill(live, 0, 14)
+    live.compress_conversation(0.3)
+    live.time.undo()
+    moved = len(live.time.moves())
+    for i in range(14, 40):
+        fill(live, i, i + 1)
+        found = session(store, summarizer=None)
+        assert found._session.view._trigger == live._session.view._trigger
+        live.get_context_for_model()
+        live.record_usage(live._session.view.tokens + 5 * i)
+    assert len(live.time.moves()) > moved

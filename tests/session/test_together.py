@@ -15,17 +15,13 @@ from compact.messages.protocols import SessionStore
 from compact.session.views.fitting import make_fit
 from tests import checker
 from tests.doors.talking import verbatim
-from tests.session.asking import Gate, fill
+from tests.session.asking import Gate, fill, session
 from tests.session.playing import cover_faults
 
 WINDOW = 4_096
 PRIMING = 3
 """Tokens that start the answer; they count as used."""
 Dict = dict[str, Any]
-
-
-def session(store: SessionStore, window: int = WINDOW, **options: Any) -> ContextManager:
-    return ContextManager(window=window, store=store, session_id="s", tokenizer="o200k", **options)
 
 
 def assert_sound(ctx: ContextManager, prompt: list[Dict]) -> None:
@@ -180,18 +176,6 @@ def test_a_rescue_that_another_writer_overtakes_takes_what_that_one_made(
     monkeypatch.setattr(ctx._session.view, "propose", failing_once)
     assert_sound(ctx, ctx.get_context_for_model())
     assert ctx.compressions == 1
-
-
-@pytest.mark.slow
-def test_a_refusal_is_about_the_prompt_that_was_taken_last(store: SessionStore) -> None:
-    """The window of another model is corrected, and only that one (FR-3)."""
-    ctx = session(store, 8_192)
-    fill(ctx, 0, 150)
-    large = ctx.get_context_for_model("gpt-4o")
-    assert checker.prompt_tokens(large) > 10_000
-    ctx.report_overflow("maximum context length is 10000 tokens, however you requested 15000")
-    assert checker.prompt_tokens(ctx.get_context_for_model("gpt-4o")) < 10_000
-    assert ctx.window.size == 8_192
 
 
 def test_a_restore_that_fails_leaves_everything_as_it_was(

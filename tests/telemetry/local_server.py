@@ -6,17 +6,16 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
 
-END = "Connection: close\r\n\r\n"
+END = "Content-Type: application/json\r\nConnection: close\r\n\r\n"
 """Of an answer's head."""
 
 
 class LocalServer(ABC):
     """Answers each request with the status that `got` gives."""
 
-    body: ClassVar[bytes] = b""
-    """Of every answer."""
+    body: bytes = b""
+    """Of its answers."""
 
     def __init__(self, secured: ssl.SSLContext | None = None) -> None:
         self.gate: threading.Event | None = None

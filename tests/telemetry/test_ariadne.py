@@ -83,18 +83,6 @@ def posted(server, body, length=None):
 # --- the server of these tests answers as the real one --------------------------------------------
 
 
-@pytest.mark.parametrize(("sent", "status"), TABLE)
-def test_the_server_takes_and_refuses_what_the_real_one_does(server, sent, status):
-    assert posted(server, json.dumps(sent).encode()) == status
-    assert not server.events if status != 200 else all("payload" not in e for e in server.events)
-
-
-def test_the_server_refuses_what_is_too_large_and_what_is_no_json(server):
-    assert posted(server, json.dumps(SPAN | {"data": {"x": "y" * 262_144}}).encode()) == 413
-    assert posted(server, b"{") == 500
-    assert posted(server, json.dumps(SPAN | {"data": {"x": float("nan")}}).encode()) == 500
-
-
 # --- what it is sent ------------------------------------------------------------------------------
 
 

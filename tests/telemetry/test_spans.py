@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from itertools import count
-from typing import Any
 
 import pytest
 
@@ -31,10 +30,6 @@ COMMIT = Committed(move=1, window=10, checkpoints=1)
 PRUNED = PrunedMessages(covered=1, masked=0, clipped=0, tokens_before=9, tokens_after=4)
 FAILED = ErrorRaised(stage="commit", error="StoreFailed", message="full")
 STAGES_RUN = [StageStarted(stage=stage, done=0.0) for stage in STAGES]
-
-
-def in_session(event: Event, session_id: str, **changed: Any) -> Event:
-    return event.model_copy(update={"session_id": session_id, **changed})
 
 
 def told(*events: Event, session_id: str = "s") -> list[EndedSpan]:

@@ -27,6 +27,20 @@ SAID = {
     "thai": "ฉันเลี้ยงแมวสองตัว",
     "hebrew": "הלכתי לבנק אתמול",
     "arabic": "ذهبت إلى المدرسة",
+    "lamps": "Die Straßenlaternen im Park brennen schon.",
+    "insurance": "Meine Krankenversicherung ist teuer.",
+    "Moscow": "Я живу в Москве у сестры.",  # noqa: RUF001
+    "dog": "Мои собаки спят дома.",
+    "keys": "Le chiavi sono sul tavolo.",
+    "Warsaw": "Mieszkam w Warszawie.",
+    "cats": "Kedilerim uyuyor.",
+    "hounds": "הכלבים שלי ישנים",
+    "tree": "Наша ёлка стоит у окна.",  # noqa: RUF001
+    "vowels": "هذا كِتاب جديد",
+    "Athens": "Μένω στην Αθήνα τώρα.",
+    "wireless": "The Wi-Fi is slow.",
+    "abroad": "Call (0171) 666 4321 tonight.",
+    "account": "Pay to DE89 3704 0044 0532 0130 00 please.",
     "emoji": "I feel great \U0001f389 about it.",
 }
 ASKED = [
@@ -50,6 +64,24 @@ ASKED = [
     ("مدرسة", "arabic"),
     ("\U0001f389", "emoji"),
 ]
+RELATIVES = [
+    ("Laterne", "lamps"),
+    ("Strassenlaterne", "lamps"),
+    ("Versicherung", "insurance"),
+    ("Москва", "Moscow"),
+    ("собака", "dog"),
+    ("chiave", "keys"),
+    ("Warszawa", "Warsaw"),
+    ("kedi", "cats"),
+    ("כלב", "hounds"),
+    ("елка", "tree"),
+    ("كتاب", "vowels"),
+    ("Αθηνα", "Athens"),
+    ("wifi", "wireless"),
+    ("01716664321", "abroad"),
+    ("DE89370400440532013000", "account"),
+]
+"""Words that no message has in this form, and messages with a word of the same stem or a part."""
 CHATTER = ("We talked about the garden for a while.", "The meeting was moved again, sigh.")
 
 
@@ -62,7 +94,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("question", "name"), ASKED)
+@pytest.mark.parametrize(("question", "name"), ASKED + RELATIVES)
 def test_memory_finds_a_word_in_another_form(file: Path, question: str, name: str) -> None:
     with MemoryManager(file) as memory:
         hits = memory.search(question, limit=3).hits
@@ -91,3 +123,12 @@ def test_forms_of_any_text_take_linear_time(unit: str) -> None:
 
     seconds(1_000)
     assert seconds(20_000) < 40 * max(seconds(2_000), 0.002)
+
+
+def test_a_word_that_is_said_has_no_other_forms_in_plain_letters(file: Path) -> None:
+    with ContextManager(store=file, session_id="other") as ctx:
+        ctx.add_message(role="user", content="The Later is a ship, and Laternenfest a feast.")
+        ctx.add_message(role="user", content="A Laterne hangs there.")
+    with MemoryManager(file) as memory:
+        assert [hit.text for hit in memory.search("Laterne").hits] == ["A Laterne hangs there."]
+        memory.forget("other")

@@ -1,6 +1,7 @@
-"""The console entry. It handles Ctrl-C before the imports begin, because they take a moment.
+"""The entry point of the console script.
 
-Hooks are called without the command line's own imports: a host waits for them.
+Ctrl-C is handled before the imports begin, because they take a moment. Hooks run without the
+command line's own imports, because the coding agent waits for them.
 """
 
 from __future__ import annotations

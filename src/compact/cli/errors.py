@@ -1,7 +1,7 @@
-"""The exit code of a command, and the one line on stderr that says why it failed.
+"""Exit codes of commands, and the line on stderr that tells why a command failed.
 
-0 done · 1 cannot fit, or not wanted · 2 bad input or usage, or a store or model that cannot be used
-· 70 a bug in compact · 130 interrupted · 141 the reader of the output closed the pipe.
+0: done. 1: it cannot fit, or was refused. 2: wrong input or usage, or a store or model that cannot
+be used. 70: a bug in compact. 130: interrupted. 141: the reader of the output closed the pipe.
 """
 
 from __future__ import annotations
@@ -31,17 +31,16 @@ from compact.secrets.redaction import Known, redact, without_credentials
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 
 CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, NOBODY_READS = 1, 2, 70, 141
-"""Exit codes. Scripts read them, so none may change. 70 is EX_SOFTWARE of sysexits.h; 141 is 128
-and the number of SIGPIPE.
-"""
+"""Exit codes. Scripts read them, so they must never change. 70 is EX_SOFTWARE of sysexits.h. 141 is
+128 plus the number of SIGPIPE."""
 _PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
-"""Module → its package, where the names differ."""
+"""Module → its package, if the names differ."""
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """The error that Typer raises for a wrong command line. It has no public name."""
 
 
 class Stop(CompactError):
-    """The command cannot go on, for example for bad usage or a file that must not be replaced."""
+    """The command cannot continue, for example because a file must not be replaced."""
 
 
 WAYS_HERE = {
@@ -53,11 +52,11 @@ WAYS_HERE = {
     "and tail of one)",
     "goals": "end goals with `mark SESSION --done ID`",
 }
-"""Remedies, as commands and options, if content that cannot be shortened does not fit."""
+"""Advice as commands and options, for content that does not fit and cannot be shortened."""
 
 
 def ending_of(error: BaseException) -> tuple[int, str | None]:
-    """Return an error's exit code, and the line to print; None if nothing is to be printed."""
+    """Return an error's exit code and the line to print. The line is None if nothing is printed."""
     match error:
         case _ if is_interrupt(error):
             return INTERRUPTED, "interrupted; nothing was written"
@@ -68,8 +67,8 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
             return BAD_INPUT, str(error)
         case Superseded():
             return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"
-        case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
-            is_done = getattr(error, "code", NOBODY_READS) == 0  # as completions end
+        case BrokenPipeError() | SystemExit():  # Rich and Typer exit so on a closed pipe
+            is_done = getattr(error, "code", NOBODY_READS) == 0  # as shell completions end
             return 0 if is_done else NOBODY_READS, None
         case OSError():
             return BAD_INPUT, f"{error.filename or 'output'}: {error.strerror or error}"
@@ -84,7 +83,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
 
 
 def what_is_missing(error: BaseException) -> str | None:
-    """Return a line that names the package to install, if the error is a missing import."""
+    """Return a line that names the package to install for a missing import, or None."""
     root = (getattr(error, "name", None) or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or root in ("", "compact"):
         return None
@@ -103,7 +102,7 @@ def _usage(error: Exception) -> str:
 # --- standard error -------------------------------------------------------------------------------
 
 REDACTOR: ContextVar[Redactor] = ContextVar("compact_cli_redactor", default=NOTHING_ELSE)
-"""Recognizes the kinds of secrets in the settings. Set as soon as the settings are read."""
+"""Finds the kinds of secrets that the settings name. It is set as soon as the settings are read."""
 
 
 def without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -121,7 +120,7 @@ def without_secrets(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 def say(line: str, *, is_error: bool = False) -> None:
     """Print one line on stderr, without control characters. Never raises."""
-    # Redact the whole text first: a secret may be several words, or several lines.
+    # The whole text is redacted first, because a secret may be several words or lines.
     words = " ".join(map(without_credentials, without_secrets(line).split()))
     printable = "".join(c if c.isprintable() else " " for c in words)
     name = "compactctl:"

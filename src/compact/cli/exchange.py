@@ -1,4 +1,4 @@
-"""Exports of sessions: which files may be written, and what is written."""
+"""Exports of sessions: checks which files may be written, and builds their content."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from compact.store.session_file import SessionFile
 
 
 def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
-    """Refuse files that an export must not replace. It runs before any work is done."""
+    """Refuse files that an export must not replace. It is called before any work is done."""
     output.refuse_store(out)
     store = str(named_path(catalog.file))
-    if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
+    if any(output.is_same_file(out, store + ending) for ending in ("", *output.SIDE_FILES)):
         raise Stop(f"{out} belongs to the store itself; give another name")
     start = output.beginning_of(out, session_markdown.SNIFFED)
     is_export = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
@@ -27,7 +27,7 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
 
 def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = None) -> SessionFile:
     """Return the content of an export: a whole session, or one of its branches. Goals and pins
-    belong to the open branch; exports of other branches have none. The window has no effect here.
+    belong to the open branch: exports of others have none. The window does not matter.
     """
     with context_of(catalog, session, window=DEFAULT_WINDOW) as ctx:
         chosen = session.branch if branch is None else branch
@@ -55,7 +55,7 @@ def file_of(catalog: SessionCatalog, session: Session, branch: Branch | None = N
 
 
 def text_of(file: SessionFile, *, as_text: bool) -> str:
-    """Return the text of the file: Markdown for reading, or JSON for importing."""
+    """Return the text of an export: Markdown for reading, or JSON for importing."""
     if as_text:
         return "".join(session_markdown.markdown_of(file.session, file.messages))
     return "".join(session_file.written(file))

@@ -1,4 +1,4 @@
-"""Help texts of commands and groups, coloured if wanted, and hints for removed commands."""
+"""Help texts of commands and groups, and errors for removed commands that name the replacement."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ GONE_OPTIONS: Mapping[str, str] = {
     "demo --model": "compactctl demo --save FILE, and compactctl compact FILE",
     "demo --tokenizer": "compactctl demo --save FILE, and compactctl tokens FILE",
 }
-"""Option of 0.1 that was removed → what to use instead. The next release drops this table."""
+"""Option of 0.1 that was removed → its replacement. The next release drops this table."""
 
 
 class OneCommand(TyperCommand):
-    """A command whose help may be coloured. An option that was removed says what replaces it."""
+    """A command with coloured help. The error for a removed option names the replacement."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own click
-        """Parse the options, after a look for removed ones."""
+        """Parse the options. Removed options are refused first."""
         for word in args:
             name = f"{ctx.command_path} {word.partition('=')[0]}".partition(" ")[2]
             if name in GONE_OPTIONS:
@@ -73,7 +73,7 @@ class CommandGroup(TyperGroup):
     lines: Mapping[str, str]
     """Command → its line in the list of commands."""
     load: Callable[[str], Any]
-    """Imports the command of a name."""
+    """Imports and returns the command with a name."""
 
     def hold(self, lines: Mapping[str, str], load: Callable[[str], Any]) -> None:
         """Set the commands of the group."""
@@ -115,7 +115,7 @@ class CommandGroup(TyperGroup):
         return _help_text(super().get_help(ctx), ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
-        """List the commands only: the usage line already shows the options."""
+        """List only the commands, because the usage line already shows the options."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.lines.items()))
 

@@ -1,4 +1,4 @@
-"""Read a conversation from a file and plan its compression; keep the key for its checkpoints."""
+"""Reads a conversation from a file, plans its compression, and keeps the key of its checkpoints."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ class PlanOptions(FileOptions):
 
 @dataclass(frozen=True)
 class Job:
-    """A conversation with its settings and token counter."""
+    """A conversation with its settings and its token counter."""
 
     settings: CompactConfig
     transcript: wiring.Transcript
     counter: TokenCounter
     since: float = field(default_factory=monotonic)
-    """When the work began, as a time of `monotonic`."""
+    """When the work began, as a value of `time.monotonic`."""
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -118,8 +118,8 @@ def job_of(options: FileOptions) -> Job:
 
 
 def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
-    """Return the file's name for messages to the user, and its bytes. The file is read only once,
-    because a pipe can be read only once.
+    """Return the file's name for messages to the user, and the file's bytes. The file is read only
+    once, because a pipe can be read only once.
     """
     if options.format is not None:
         check_choice("--format", options.format, wiring.file_formats())
@@ -136,7 +136,7 @@ def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
 
 
 def transcript_of(options: ReadOptions, source: str, data: bytes, **how: bool) -> wiring.Transcript:
-    """Parse the conversation in a file's bytes."""
+    """Return the conversation in a file's bytes."""
     number = options.conversation
     transcript = wiring.read_transcript(
         source, data=data, format=options.format, conversation=number, **how
@@ -152,7 +152,7 @@ def transcript_of(options: ReadOptions, source: str, data: bytes, **how: bool) -
 
 
 def planned(options: PlanOptions, progress: Progress) -> tuple[Job, Plan]:
-    """Return the conversation that the options name, and the plan for its compression."""
+    """Return the conversation that the options name, and the plan of its compression."""
     job = job_of(options)
     limit, window = options.max_tokens, job.settings.window()
     if limit is None and window is None:
@@ -173,8 +173,8 @@ def plan_of(
     progress: Progress | None = None,
     key: bytes | None = None,
 ) -> Plan:
-    """Plan the job within a token limit. Events go to stderr if the settings say so. Without `key`,
-    the user's own key is used.
+    """Return the plan that fits the conversation into a token limit. Events go to stderr if the
+    settings say so. Without `key`, the user's own key is used.
     """
     bus = wiring.event_bus(job.settings, listener=progress.on_event if progress else None)
     with closing(bus):
@@ -199,10 +199,10 @@ def plan_of(
 
 
 def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
-    """Return the positions of the pinned messages, ascending.
+    """Return the positions of the pinned messages, in ascending order.
 
-    A pin is a position as in Python (from 0, or back from -1), or the id of a message. Any other
-    text selects the messages that contain it in their words, a tool call or a tool result.
+    A pin is a position as in Python (from 0, or backwards from -1), or the id of a message. Any
+    other text pins the messages that contain it in their text, a tool call or a tool result.
     """
     return sorted({position for pin in pins for position in _positions(pin, messages)})
 
@@ -211,7 +211,7 @@ def _positions(pin: str, messages: Sequence[Message]) -> Sequence[int]:
     if not pin.strip():
         raise Stop("--pin: an empty text; give a message's number or a text it contains")
     if _NUMBER.fullmatch(pin):
-        number = int(pin) if len(pin) < 20 else len(messages)  # Python parses no endless number
+        number = int(pin) if len(pin) < 20 else len(messages)  # Python refuses very long numbers
         if not -len(messages) <= number < len(messages):
             raise Stop(f"--pin {pin[:20]}: there are messages 0 to {len(messages) - 1:,}")
         return [number % len(messages)]
@@ -232,16 +232,16 @@ def _holds(message: Message, text: str) -> bool:
 
 def own_key() -> bytes | None:
     """Return the key by which the command line recognizes the checkpoints that it wrote to files.
-    The key is in a secret file of the user, made on first use. Return None if no such file can be
-    kept; then this process's key is used.
+    The key is in a secret file of the user, which is created on first use. Return None if no such
+    file can be kept. Then a key of this process is used.
     """
     try:
         file = state_folder() / "key"
         if (key := _read_key(file)) is None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            if file.exists() and _read_key(file) is None:  # a crash cut it short
+            if file.exists() and _read_key(file) is None:  # a crash cut the file short
                 file.unlink(missing_ok=True)
-            with suppress(FileExistsError):  # another process was faster: its key counts
+            with suppress(FileExistsError):  # another process may be faster; then its key counts
                 write_whole(file, secrets.token_hex(32).encode(), replaces=False)
             key = _read_key(file)
     except (OSError, RuntimeError):

@@ -46,6 +46,8 @@ COMMANDS: Mapping[str, str] = {
     "memory forget": "Delete a session, or all of a person, for good.",
     "memory backup": "Back up the whole store, while it is in use.",
     "memory restore-backup": "Restore a backup into a new file.",
+    "move": "Move all sessions from a file to a server, or back.",
+    "store init": "Make a server's tables; distribute them; guard their rows.",
     "mcp": "Serve sessions, or a transcript, to an agent as MCP tools.",
     "migrate": "Import all conversations from files and folders.",
     "install": "Add hooks to Claude Code or Codex that give things back.",
@@ -55,9 +57,8 @@ COMMANDS: Mapping[str, str] = {
     "validate-config": "Check the settings, and show where each came from.",
     "demo": "Compress the bundled sample of 511 messages.",
 }
-"""Command → its line in help, in the order of help. A command is the function of its name in the
-module of its name in `commands`; those of `memory` share a module.
-"""
+"""Command → its line in help, in the order of help. A command is a function in a module of
+`commands`. Both have the command's name, but the commands of `memory` share a module."""
 GROUPS: Mapping[str, str] = {
     "sessions": """Stored conversations: list, import, export, compress.
 
@@ -69,10 +70,12 @@ prefix of it.
 
 Digests and archives are those of one scope; a backup holds the whole store.
 """,
+    "store": """A store on a PostgreSQL server.
+""",
 }
 """Group → its help text."""
 TAKES_NUMBERS = {"expand"}
-"""Commands that take a message number. A negative number is not parsed as an option."""
+"""Commands that take a message number. So a negative number is not parsed as an option."""
 PLAIN: Mapping[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
@@ -154,11 +157,11 @@ def function_of(path: str) -> Callable[..., None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code. An error prints one line on stderr.
+    """Run a command and return its exit code. After an error, print one line on stderr.
     `COMPACT_TRACEBACK` turns tracebacks on.
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter gets a `?`
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter shows `?`
             stream.reconfigure(errors="replace")
     try:
         words = sys.argv[1:] if arguments is None else list(arguments)
@@ -180,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _drop_buffer(stream: TextIO | None) -> None:
-    """Drop buffered output if the reader closed the pipe. Otherwise Python complains at exit."""
+    """Drop buffered output if the reader closed the pipe, or Python prints an error at exit."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError, AttributeError):

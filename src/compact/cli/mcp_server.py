@@ -1,7 +1,7 @@
 """Sessions as tools for programs that speak MCP. `commands.mcp` starts the server.
 
-A tool answers with text that fits the tokens the caller names. A tool that fails says what to do.
-Secrets are masked if the setting `redact` is on.
+A tool answers with a text that fits the tokens that the caller gave. If a tool fails, the error
+says what to do. Secrets are masked if the setting `redact` is on.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ INSTRUCTIONS = """The full record of past and present conversations, with everyt
 from their context. Look here before you ask the user to repeat something, and when a summary names
 a detail (a decision, a number, a finding, a file) that you no longer see."""
 LISTED = 20
-"""How many sessions an error lists."""
+"""How many sessions an error lists at most."""
 LINE = 160
-"""At most how many characters of a message a list shows."""
+"""How many characters of a message a list shows at most."""
 
 SessionName = Annotated[
     str,
@@ -55,12 +55,12 @@ Day = Annotated[str | None, Field(description="A day or time, such as 2026-05-17
 
 @dataclass(frozen=True)
 class SessionTools:
-    """The tools, one method each. Their docstrings are what a model reads."""
+    """The tools. Each is a method, whose docstring is the description that a model reads."""
 
     catalog: Callable[[], SessionCatalog]
     """Returns the sessions as they are now."""
     is_transcript: bool = False
-    """Whether the sessions come from a file of another program. They are only read then."""
+    """Whether the sessions come from a transcript file. Then the tools only read."""
 
     def recall(
         self,
@@ -162,7 +162,7 @@ class SessionTools:
                 for each in reversed(ctx.checkpoints)
             ]
             title = f"checkpoints of {ctx.id}"
-            if not lines:  # it may have messages all the same
+            if not lines:  # a session may have messages but no checkpoints
                 title += f": {counted(len(ctx.history), 'message')}, none of them compacted"
             return self._fitted(title, lines, max_tokens)
 
@@ -210,7 +210,7 @@ class SessionTools:
     # --- what they share --------------------------------------------------------------------------
 
     def _find(self, name: str) -> Session:
-        """Find the session. Without a name, find the only one."""
+        """Return the session with that name. Without a name, return the only session."""
         catalog = self.catalog()
         sessions = catalog.sessions()
         if not name and len(sessions) == 1:
@@ -240,7 +240,7 @@ class SessionTools:
             return answer_tool(ctx._session.state, tool, arguments, room)
 
     def _fitted(self, title: str, lines: Sequence[str], room: int) -> str:
-        """Return as many lines as fit, and say how many there are. A first line that is too long is
+        """Return as many lines as fit, and how many there are. A first line that is too long is
         cut.
         """
         counter = wiring.token_counter_of(self.catalog().settings, "chat_completions")
@@ -262,7 +262,7 @@ READ, WRITE = ("recall", "expand", "search", "timeline", "checkpoints"), ("pin",
 
 
 def server(tools: SessionTools) -> MCPServer[Any]:
-    """Build the server with these tools; those that write are left out over a transcript."""
+    """Build the server with these tools. Over a transcript, tools that write are left out."""
     made: MCPServer[Any] = MCPServer(
         "compact", instructions=" ".join(INSTRUCTIONS.split()), log_level="WARNING"
     )
@@ -286,7 +286,7 @@ def server(tools: SessionTools) -> MCPServer[Any]:
 
 
 def _answering(tool: Callable[..., str], tools: SessionTools) -> Callable[..., str]:
-    """Mask secrets in what a tool answers, and turn its errors into sentences for a model."""
+    """Return the tool with its secrets masked and its errors turned into sentences for a model."""
 
     def clean(text: str) -> str:
         masked: str = without_secrets(text) if tools.catalog().settings.redact else text

@@ -24,18 +24,18 @@ from compact.messages.budget import size_in
 from compact.text.dates import limits
 
 EXAMPLES = "Examples:"
-"""The heading in a command's docstring after which help keeps the line breaks."""
+"""The heading in a command's docstring. After it, help keeps the line breaks."""
 
 PAGE = 50
-"""Rows shown by default."""
+"""How many rows are shown by default."""
 FOUND = 10
-"""Search results shown by default."""
+"""How many search results are shown by default."""
 LARGEST = 1_000_000_000
 """The largest number accepted for tokens, messages and rows."""
 
 
 def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -> int:
-    """Parse a number such as `8_000`, `8,000`, `8k` or `1.5m`. A default is one already."""
+    """Parse a number such as `8_000`, `8,000`, `8k` or `1.5m`. A default is already a number."""
     number = size_in(str(text))
     if number is not None and least <= number <= LARGEST:
         return number
@@ -54,7 +54,7 @@ def count(text: str | int) -> int:
 
 
 def day(text: str, *, at_end: bool = False) -> datetime:
-    """Parse a time such as `last week`, and return its first or last instant."""
+    """Parse a time such as `last week`. Return its first instant, or with `at_end` its last."""
     try:
         return cast("datetime", limits(text, text, clock_and_ids.now())[at_end])
     except InvalidArgument as error:
@@ -62,7 +62,7 @@ def day(text: str, *, at_end: bool = False) -> datetime:
 
 
 def quoted(text: object) -> str:
-    """Quote a value from the command line in an error; a long value becomes `this`."""
+    """Quote a value from the command line for an error. A long value becomes `this`."""
     return repr(text) if len(str(text)) < 40 else "this"
 
 
@@ -70,17 +70,17 @@ def quoted(text: object) -> str:
 
 
 def number_option(help: str, parser: Callable[[str], object] = whole_number) -> Any:  # noqa: ANN401
-    """Define an option with a number; by default a number of tokens."""
+    """Define an option that takes a number, by default a number of tokens."""
     return typer.Option(parser=parser, metavar="N", help=help)
 
 
 def day_option(help: str, *, at_end: bool = False) -> Any:  # noqa: ANN401
-    """Define an option with a day, and take its first or its last instant."""
+    """Define an option with a day, whose value is the day's first or last instant."""
     return typer.Option(parser=lambda text: day(text, at_end=at_end), metavar="DAY", help=help)
 
 
 def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401
-    """Define an option with a text."""
+    """Define an option that takes a text."""
     return typer.Option(metavar=metavar, help=help)
 
 
@@ -90,7 +90,7 @@ def flag(name: str, help: str) -> Any:  # noqa: ANN401
 
 
 def argument(metavar: str, help: str, completed: Callable[..., Any] | None = None) -> Any:  # noqa: ANN401
-    """Define a positional argument; `completed` gives completions for a shell."""
+    """Define a positional argument. `completed` returns completions for a shell."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=completed)
 
 
@@ -162,7 +162,7 @@ class CountOptions(SettingsOptions):
 def command(run: Callable[..., Report]) -> Callable[..., None]:
     """Turn a function into a command. The first parameter holds the options that the command shares
     with others. The other parameters are the command's own options, and come first in help. The
-    output is printed as JSON or for a person.
+    output is printed as JSON or for people.
     """
     hints = get_type_hints(run, include_extras=True)
     first, *own = inspect.signature(run).parameters.values()

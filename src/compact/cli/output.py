@@ -1,4 +1,4 @@
-"""Output: data on stdout, and files that are written whole or not at all."""
+"""Writes output: data to stdout, and files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from compact.cli.errors import Stop
 from compact.files import write_whole
 
 DATABASE = b"SQLite format 3\0"
-"""The first bytes of every store."""
-BESIDE = ("-wal", "-shm", "-journal")
+"""The first bytes of every store. SQLite defines them."""
+SIDE_FILES = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite keeps next to a store."""
 
 
@@ -42,8 +42,9 @@ def check_name(option: str, name: str | None) -> None:
 
 
 def write(name: str | None, text: str) -> int | None:
-    """Write text to a file, whole or not at all; without a name, to stdout. Return how many bytes
-    the file has.
+    """Write text to a file, completely or not at all. Return the file's size in bytes.
+
+    Without a name, write to stdout and return None.
 
     A device or a pipe is written directly. A link stays a link.
     """
@@ -71,7 +72,7 @@ def refuse_store(name: str) -> None:
         path = os.path.realpath(name)
     except (OSError, ValueError):  # the write itself reports a wrong name
         return
-    for ending in ("", *BESIDE):
+    for ending in ("", *SIDE_FILES):
         store = path.removesuffix(ending)
         if path.endswith(ending) and beginning_of(store, len(DATABASE)) == DATABASE:
             what = "belongs to a store" if ending else "is a store"
@@ -79,7 +80,7 @@ def refuse_store(name: str) -> None:
 
 
 def beginning_of(name: str, size: int) -> bytes:
-    """Return the first bytes of a regular file; empty if there is no such file."""
+    """Return the first bytes of a regular file. Return no bytes if there is no such file."""
     with contextlib.suppress(OSError, ValueError):
         if os.path.isfile(name):
             with open(name, "rb") as stream:
@@ -100,7 +101,7 @@ def _explained(name: str) -> Iterator[None]:
 
 
 def is_same_file(one: str, other: str) -> bool:
-    """Return whether two names lead to the same file."""
+    """Return whether two names are names of the same file."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):

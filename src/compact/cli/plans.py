@@ -1,4 +1,4 @@
-"""Show the result of compressing a file: as JSON values, as parts, or message by message."""
+"""Shows the result of compressing a file: as JSON values, as text, or message by message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FATES: tuple[str, ...] = get_args(Fate)
 
 @dataclass(frozen=True)
 class ShownChange:
-    """What became of one message. `number` counts from 0; it is None for a new message."""
+    """What happened to one message. `number` counts from 0. It is None for a new message."""
 
     number: int | None
     speaker: str
@@ -33,11 +33,11 @@ class ShownChange:
     tokens_before: int
     tokens_after: int
     why: str = ""
-    """What became of the message and why, in words."""
+    """What happened to the message and why, in words."""
 
 
 def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
-    """Return what became of each message, in order, new messages included.
+    """Return what happened to each message, in order, new messages included.
 
     Calls and their results are shortened together as a group. A message in a group that did not
     change counts as kept.
@@ -83,7 +83,7 @@ def _news(plan: Plan, job: Job) -> dict[str, list[ShownChange]]:
 
 
 def fates_by_speaker(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]]:
-    """Speaker → outcome → number of messages."""
+    """Return the number of messages: speaker → outcome → number."""
     counts = Counter((each.speaker, each.fate) for each in changes if each.number is not None)
     return {
         speaker: {fate: counts[speaker, fate] for fate in FATES if counts[speaker, fate]}
@@ -92,7 +92,7 @@ def fates_by_speaker(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]
 
 
 def margin_of(counter: TokenCounter) -> float:
-    """Return by which share an estimate exceeds a typical count; 0 for exact counts."""
+    """Return how much an estimate exceeds a typical count, as a share. 0 for exact counts."""
     return float(getattr(counter.estimator, "margin", 0.0))
 
 
@@ -109,7 +109,7 @@ def source_json(job: Job) -> dict[str, Any]:
 
 
 def source_parts(job: Job) -> Iterator[Shown]:
-    """Yield the source, the tokenizer and the reader's notes."""
+    """Yield the source, the tokenizer and the reader's notes, for people."""
     transcript, counter = job.transcript, job.counter
     how = "exact"
     if not counter.exact:
@@ -145,7 +145,7 @@ def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
         "fates": fates_by_speaker(changes_of(plan, job)),
         "window": window_of(plan, job),
-        # `until` may be the time of this run, but the same input must give the same bytes
+        # `until` may be the time of this run, but the same input must give the same output.
         "checkpoint": checkpoint and checkpoint.model_dump(mode="json", exclude={"until"}),
     }
 
@@ -157,8 +157,8 @@ LEGEND = (
 
 
 def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown]:
-    """Yield the sizes, the steps with their reasons, and the new window. With details, also yield
-    the content that cannot be shortened, and what became of the messages by speaker.
+    """Yield the sizes, the steps with their reasons, and the new window. With `details`, also yield
+    the content that cannot be shortened, and what happened to the messages of each speaker.
     """
     yield from size_parts(plan, job)
     yield from rung_parts(plan)
@@ -173,13 +173,13 @@ def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown
 
 
 def window_bar(plan: Plan, job: Job) -> Bar:
-    """Return the new context as a bar."""
+    """Return a bar that shows the parts of the new context."""
     return Bar(window_of(plan, job), plan.limit)
 
 
 def result_line(plan: Plan, since: float) -> Styled:
-    """Return the result in one line: tokens before and after, the share saved, and the seconds
-    since `since` (a time of `monotonic`).
+    """Return the result in one line: tokens before and after, the share saved, and the seconds.
+    `since` is the time when the work began, as a value of `time.monotonic`.
     """
     before, after = plan.tokens_before, plan.tokens_after
     size = f"more than {plan.limit:,}" if before is None else f"{before:,}"
@@ -188,7 +188,7 @@ def result_line(plan: Plan, since: float) -> Styled:
 
 
 def size_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """Yield the sizes before and after, the result first."""
+    """Yield the sizes before and after. The result comes first."""
     yield result_line(plan, job.since)
     messages = f"{plan.messages_before:,} → {counted(len(plan.context.messages), 'message')}"
     yield f"{messages}, at most {plan.limit:,} tokens"
@@ -210,7 +210,7 @@ STEPS: Mapping[RungName, str] = {
 
 
 def rung_parts(plan: Plan) -> Iterator[Shown]:
-    """Yield the steps: what each did, why, and the tokens it freed."""
+    """Yield a table of the steps: what each did, why, and the tokens that it freed."""
     why = f"{plan.why[:1].upper()}{plan.why[1:]}." if plan.why else ""
     if plan.unchanged:
         yield why or "Everything fits: nothing was changed."
@@ -230,7 +230,7 @@ def rung_parts(plan: Plan) -> Iterator[Shown]:
 
 
 def fate_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """Yield the outcomes of the messages by speaker."""
+    """Yield a table of the outcomes of the messages, by speaker."""
     fates = fates_by_speaker(changes_of(plan, job))
     rows = [(speaker, *map(row.get, FATES)) for speaker, row in fates.items()]
     yield Table(("messages of", *FATES), rows, right=FATES)

@@ -1,4 +1,4 @@
-"""Show the progress of long work as a line on the terminal, from half a second until the end."""
+"""Shows the progress of long work as a line on the terminal, which appears after half a second."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from compact.messages.events import (
 from compact.telemetry.plain_words import redacted, sentence, stage_of
 
 DELAY = 0.5
-"""How many seconds to wait before the line appears."""
+"""How many seconds to wait before the line appears, so that it does not flicker in short work."""
 
 
 class Progress:
-    """Shows the current step on stderr, if that is a terminal."""
+    """Shows the current step on stderr, if stderr is a terminal."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -47,7 +47,7 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the line, and print the notable events that happened meanwhile."""
+        """Remove the line, and print the important events that happened meanwhile."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
@@ -58,14 +58,14 @@ class Progress:
             say(line)
 
     def now(self, text: str) -> None:
-        """Show another step from now on."""
+        """Show this text from now on."""
         with self._lock:
             self._text = text
             if self._status is not None:
                 self._status.update(f"{text}…")
 
     def on_event(self, event: Event) -> None:
-        """Follow the events of a compression."""
+        """Show the progress that an event of a compression reports."""
         match event:
             case StageStarted():
                 self.now(f"Compressing context: {stage_of(event)}")
@@ -88,10 +88,11 @@ def counting(progress: Progress, text: str, what: str = "messages") -> Callable[
 
 
 def share_done(progress: Progress, text: str) -> Callable[[int, int], None]:
-    """Return a callback that shows which share is done."""
+    """Return a callback that shows the share of the work that is done."""
     return lambda done, of: progress.now(f"{text}, {100 * done // max(1, of)} %")
 
 
 def _sentence(event: Event) -> str:
-    # Redact first: the sentence cuts long reasons, and might cut within a secret.
+    # The event is redacted first, because the sentence cuts long reasons and might cut within a
+    # secret.
     return sentence(redacted(event, REDACTOR.get()))

@@ -1,8 +1,8 @@
-"""The output of commands: first a value for machines, then parts for a person.
+"""Prints the output of commands: a value for machines, or parts for people.
 
-A command is a generator. With `--json` its first value is printed as JSON; otherwise the parts are
-drawn. They also work on terminals without Unicode or colours, and no text of a conversation can
-steer the terminal.
+A command is a generator. With `--json` its first value is printed as JSON. Otherwise the parts
+after it are drawn. They also work on terminals without Unicode or colours. No text of a
+conversation can send control codes to the terminal.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from compact.cli.words import visible, wants_colour
 NARROW = 100
 """Width in columns if stdout is not a terminal and $COLUMNS is not set."""
 WIDE = 1_000
-"""Width in columns of a list outside a terminal, so large that no id wraps."""
+"""The width of a list outside a terminal, in columns. It is so large that no id wraps."""
 
 
-class Look(NamedTuple):
-    """How a part of a window is drawn. Each part has its own mark, so colours are not needed."""
+class PartStyle(NamedTuple):
+    """How a part of a window is drawn. Each has its own mark, so that colours are not needed."""
 
     style: str
     mark: str
@@ -35,22 +35,22 @@ class Look(NamedTuple):
     """The mark for terminals without Unicode."""
 
 
-PARTS: Mapping[str, Look] = {
-    "system": Look("blue", "█", "#"),
-    "tools and framing": Look("bright_blue", "▐", "|"),
-    "record": Look("bright_green", "▓", "%"),
-    "checkpoint": Look("green", "▒", "+"),
-    "pinned": Look("cyan", "▚", "*"),
-    "memory": Look("magenta", "▞", "~"),
-    "recent": Look("yellow", "▄", "="),
-    "free": Look("bright_black", "░", "."),
+PARTS: Mapping[str, PartStyle] = {
+    "system": PartStyle("blue", "█", "#"),
+    "tools and framing": PartStyle("bright_blue", "▐", "|"),
+    "record": PartStyle("bright_green", "▓", "%"),
+    "checkpoint": PartStyle("green", "▒", "+"),
+    "pinned": PartStyle("cyan", "▚", "*"),
+    "memory": PartStyle("magenta", "▞", "~"),
+    "recent": PartStyle("yellow", "▄", "="),
+    "free": PartStyle("bright_black", "░", "."),
 }
 """Part of a window → how it is drawn."""
 
 
 class Styled(NamedTuple):
     """A text with its own line breaks. The terminal wraps long lines, but cuts a row (`is_row`). A
-    pipe gets a row whole.
+    pipe gets the whole row.
     """
 
     text: str
@@ -62,7 +62,7 @@ Cell = str | int | Styled | None
 
 
 class Table(NamedTuple):
-    """A plain table. Long cells wrap. Columns in `right` hold numbers; columns in `whole` never
+    """A plain table. Long cells wrap. Columns in `right` hold numbers. Columns in `whole` never
     wrap. With `is_list`, no column wraps outside a terminal: scripts want an id on one line.
     """
 
@@ -81,7 +81,7 @@ class Bar(NamedTuple):
 
 
 Shown = str | Styled | Table | Bar
-"""What a person sees. A plain string is prose, and wraps at the width."""
+"""A part of the output for people. A plain string is prose, and wraps at the width."""
 
 
 class Data(NamedTuple):
@@ -91,14 +91,14 @@ class Data(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """A part that goes to stderr."""
+    """A part that is printed on stderr."""
 
     part: Shown
 
 
 Part = Shown | Data | Aside
 Report = Iterator[Any]
-"""A command's output: first a value for JSON, then the parts."""
+"""The output of a command: first a value for JSON, then the parts for people."""
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
@@ -137,8 +137,8 @@ def console(*, on_stderr: bool = False) -> Console:
 
 
 def _width_of(stream: TextIO | None, *, coloured: bool) -> int | None:
-    """Return the width if the stream is not a terminal: $COLUMNS, else stderr's width if a pager
-    shows colours, else `NARROW`. Return None for a terminal, as Rich finds its width out.
+    """Return the width in columns. Return None for a terminal, because Rich finds its width.
+    Outside a terminal it is $COLUMNS, else stderr's width if a pager shows colours, else `NARROW`.
     """
     if stream is not None and stream.isatty():
         return None
@@ -192,7 +192,7 @@ def _cell(value: Cell) -> Text:
 
 
 def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -> Text:
-    """Return the parts of a total side by side. A part with tokens gets at least one cell."""
+    """Return the parts of a total side by side. A part that has tokens gets at least one cell."""
     sizes = [
         max(1, round(size * width / total)) if size and total > 0 else 0 for size in parts.values()
     ]

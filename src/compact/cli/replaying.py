@@ -1,7 +1,8 @@
-"""Replays a conversation under policies of what a prompt holds, and measures each.
+"""Replays a conversation under several policies of what a prompt contains, and measures each
+policy.
 
 At each call of the model in the conversation, each policy makes the prompt that it would have sent.
-The answer is always the one of the file. `agreement` asks a model whether its next action differs.
+The answer is always the one in the file. `agreement` asks a model whether its next action differs.
 """
 
 from __future__ import annotations
@@ -28,27 +29,27 @@ from compact.text.anchors import find
 from compact.text.terms import readable
 
 LEAST_SIZE = 512
-"""Tokens of the smallest window. A prompt for a smaller one holds one exchange."""
+"""The smallest window in tokens. In a smaller one, a prompt holds only one exchange."""
 ANSWER_TOKENS = 200
-"""How many tokens of an answer are asked for: enough for a call's name and arguments."""
+"""The most tokens of an answer. They are enough for the name and the arguments of a call."""
 Prompts = Callable[[int], Sequence[Message]]
-"""Returns the prompt for the call whose answer is the message of this number."""
+"""Takes the number of an answer's message. Returns the prompt of the call that it answers."""
 Key = int | tuple[str, str]
-"""The text of a message in a prompt: a message of the file by its number, or another's id and text.
-"""
+"""Identifies the text of a message in a prompt. It is the number of a message in the file, or the
+id and text of another message."""
 
 
 class Policy(NamedTuple):
-    """What a prompt holds: `all` messages, the `newest` that fit, or what `compact` makes."""
+    """What a prompt contains: `all` messages, the `newest` that fit, or what `compact` makes."""
 
     name: str
     kind: str
     size: int
-    """Tokens of the window; 0 for `all`."""
+    """The window in tokens. It is 0 for `all`."""
 
 
 def policy_named(text: str) -> Policy:
-    """Read a policy, such as `all`, `newest:8k` or `compact:32k`."""
+    """Parse a policy such as `all`, `newest:8k` or `compact:32k`."""
     kind, _, rest = text.partition(":")
     size = size_in(rest) or 0
     if text == "all" or (kind in ("newest", "compact") and size >= LEAST_SIZE):
@@ -61,32 +62,32 @@ def policy_named(text: str) -> Policy:
 
 @dataclass
 class Played:
-    """What a policy sent, with a number for each call."""
+    """What a policy sent: lists with a number for each call, and totals."""
 
     policy: Policy
     tokens: list[int] = field(default_factory=list)
     uncached: list[int] = field(default_factory=list)
-    """Tokens after the part that equals the beginning of the prompt before."""
+    """Tokens after the beginning that is equal to that of the previous prompt."""
     answered: int = 0
-    """Tokens of the answers, which are those of the file."""
+    """Tokens of the answers, which are those in the file."""
     rewrites: int = 0
-    """Compressions, or moves of the cut: the prompt did not begin with the whole one before."""
+    """How often a prompt did not begin with the whole previous one: compressions, moved cuts."""
     refused: int = 0
     """Calls for which no prompt fits. The other numbers leave them out."""
     needed: int = 0
-    """Names in the arguments of the next calls, if they stood in messages before."""
+    """Number of names in the arguments of the next calls that occurred in earlier messages."""
     held: int = 0
-    """How many of them stand in the prompt."""
+    """How many of these names are in the prompt."""
 
     def money(self, price: Sequence[float]) -> float:
-        """Return the cost by the prices of a million tokens: uncached, cached, answered."""
+        """Return the cost in dollars. `price` is per million tokens: uncached, cached, answered."""
         sent, new = sum(self.tokens), sum(self.uncached)
         counts = (new, sent - new, self.answered)
         return sum(count * each for count, each in zip(counts, price, strict=True)) / 1e6
 
 
 class Replay:
-    """A conversation to be replayed, with what is known of each message."""
+    """A conversation to replay, with the tokens and names of each message."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.messages = job, job.messages
@@ -166,7 +167,7 @@ class Replay:
 
     @contextmanager
     def prompts(self, policy: Policy) -> Iterator[Prompts]:
-        """Return, for the block, what makes a policy's prompts. Calls are made in order."""
+        """Yield the function that makes a policy's prompts. Ask for the calls in order."""
         if policy.kind == "all":
             yield lambda at: self.messages[:at]
         elif policy.kind == "newest":
@@ -184,7 +185,7 @@ class Replay:
                 yield compacted
 
     def _newest(self, at: int, size: int) -> Sequence[Message]:
-        """The system messages at the beginning, and as many of the newest as fit."""
+        """Return the system messages at the beginning, and as many of the newest as fit."""
         first = list(takewhile(lambda m: m.role in SYSTEM_ROLES, self.messages[:at]))
         room = ContextWindow(size=size).usable - self._beside - sum(self._sizes[: len(first)])
         start, tokens = at, 0
@@ -218,8 +219,8 @@ class Replay:
         on_call: Callable[[int, int], None],
     ) -> list[dict[str, Any]]:
         """Ask a model for the next action at some calls, under each policy, and under the first
-        policy twice. Return how often the action is that of the first time. A difference between
-        policies says something only if it is larger than that between the two equal runs.
+        policy twice. Return how often the action equals the first one. A difference between
+        policies means something only if it is larger than that between the two equal runs.
         """
         chosen = self.calls[:: max(1, len(self.calls) // sample)][:sample]
         runs = [policies[0], *policies]
@@ -240,8 +241,8 @@ class Replay:
     async def _action(
         self, model: ChatModel, prompts: Prompts, at: int
     ) -> list[tuple[str, str]] | None:
-        """Return the calls of the model's answer, or its text as a call of nothing. None if the
-        prompt does not fit.
+        """Return the calls of the model's answer. A text counts as one call without a name. Return
+        None if the prompt does not fit.
         """
         try:
             context = ActiveContext(messages=tuple(prompts(at)), tokens=0, tools=self._tools)
@@ -255,8 +256,8 @@ class Replay:
 
     @cached_property
     def _tools(self) -> tuple[dict[str, Any], ...]:
-        """The tools of the file. Many programs write none: then those that were called, with the
-        names of their arguments.
+        """The tools in the file. Many programs write none. Then they are the tools that were
+        called, with the names of their arguments.
         """
         fields: dict[str, dict[str, Any]] = {}
         for message in self.messages:

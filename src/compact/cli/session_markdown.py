@@ -1,7 +1,7 @@
-"""A session as Markdown for reading: roles, times and words; tool calls and results in fences.
+"""A session as Markdown for reading: roles, times and text. Tool calls and results are in fences.
 
-A renderer never loads or runs anything in the document: a text with a picture, a tag or a link
-definition is put in a fence.
+A text with a picture, a tag or a link definition is also put in a fence. So a Markdown renderer
+never loads or runs anything in the document.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LIVE = regex(
     r"!\[|<[A-Za-z/!?]|^[ \t>*+-]*\[[^\]]{1,1000}\]:|\]\(\s*<?[^)\s]{0,300}(?:script:|&#|&\w+;)",
     re.M | re.I,
 )
-"""Matches text that a Markdown renderer may load or run."""
+"""Matches text that a Markdown renderer could load or run."""
 _STEERS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that change the direction of text."""
 SNIFFED = 4_096
@@ -60,7 +60,7 @@ def markdown_of(session: Session, messages: Sequence[Message]) -> Iterator[str]:
 
 
 def is_session_markdown(start: bytes) -> bool:
-    """Return whether the bytes begin like such a document."""
+    """Return whether a file with these first bytes is such a document."""
     return _HEAD.match(start[:SNIFFED]) is not None
 
 
@@ -104,7 +104,7 @@ def _pretty(arguments: str) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Put the text in a fence that is longer than any fence in the text, so none closes it."""
+    """Put the text in a fence that is longer than any fence in the text, so that none closes it."""
     text = _clean(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -112,8 +112,8 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _as_markdown(text: str) -> str:
-    """Return the text as Markdown. Put it in a fence if a renderer would load something from it.
-    Close a fence that the text leaves open, or the next message would be inside it.
+    """Return the text as Markdown, or in a fence if a renderer could load something from it. A
+    fence that the text leaves open is closed, so that the next message is outside of it.
     """
     text = _clean(text)
     if _LIVE.search(text):

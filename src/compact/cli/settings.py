@@ -1,7 +1,7 @@
 """The effective settings of a command: defaults, file, `.env`, environment, options.
 
 Only the command line reads `.env`. Its lines are `NAME=value`, with or without `export` and quotes.
-Only `COMPACT_*` names count: the file belongs to the whole project.
+Only names that begin with `COMPACT_` are read, because the file belongs to the whole project.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PROTECTS = (
     *("redact", "redact_kinds", "redact_patterns", "telemetry_content"),
     *("archive_kms_key", "models_file"),
 )
-"""Settings that the `.env` of a folder must not set: they protect the user."""
+"""Settings that protect the user, so that the `.env` of a folder must not set them."""
 
 SETTING_OF = {
     "tokenizer": "tokenizer",
@@ -44,11 +44,11 @@ SETTING_OF = {
     "model": "model",
     "keep": "guidance",
 }
-"""Option → setting."""
+"""Option → the setting that it sets."""
 
 
 def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
-    """Return the effective settings. `own` are options of one command only."""
+    """Return the effective settings. `own` holds options that only one command has."""
     asked: dict[str, Any] = {**vars(options), **own}
     tokenizer, summarizer = asked.get("tokenizer"), asked.get("summarizer")
     if tokenizer is not None and not wiring.names_tokenizer(tokenizer):
@@ -89,7 +89,7 @@ def name_of_store(settings: CompactConfig) -> str:
 
 
 def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str]) -> None:
-    """Refuse an unknown name."""
+    """Refuse an unknown name for an option."""
     if name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
         raise Stop(f"{option}: unknown name {name!r}{hint}")
@@ -97,8 +97,8 @@ def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str
 
 def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
     """Check the models before any work. Return the other machines that get text to summarize. The
-    `.env` of a folder must not choose a model on another machine, or the author of that `.env`
-    could read the conversation.
+    `.env` of a folder must not choose a model on another machine, because then the author of that
+    `.env` could read the conversation.
     """
     keys = [("summarizer", settings.summarizer)]
     keys += [("summarizer_fallbacks", key) for key in settings.summarizers()[1:]]
@@ -125,8 +125,8 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
 
 
 def _check_reports(settings: CompactConfig) -> None:
-    """Refuse a `.env` that sends reports or archives to another machine, sends a key to a local
-    port, or weakens the protection of the user.
+    """Refuse a `.env` that could expose the user's data. It must not send reports or archives to
+    another machine, send a key to a local port, or weaken the user's protection.
     """
     for setting in ("ariadne_url", "otlp_endpoint"):
         address = getattr(settings, setting)
@@ -145,8 +145,8 @@ def _check_reports(settings: CompactConfig) -> None:
 
 
 def _check_key(settings: CompactConfig, setting: str, key: str) -> None:
-    """Refuse a `.env` that sends an API key to a server of this machine: any program may listen
-    there.
+    """Refuse a `.env` that sends an API key to a server on this machine, because any program may
+    listen there.
     """
     if key in (wiring.EXTRACTIVE, wiring.OWN) or (named := parse_key(key)).base_url is None:
         return
@@ -165,7 +165,7 @@ def _check_origin(settings: CompactConfig, setting: str, where: str) -> None:
 
 
 def variables_of(path: Path) -> dict[str, str]:
-    """Return the settings in a `.env`; empty if there is no such file."""
+    """Return the settings in a `.env` file. They are empty if there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -177,7 +177,7 @@ def variables_of(path: Path) -> dict[str, str]:
 
 
 def settings_in(text: str) -> dict[str, str]:
-    """Return the settings in the lines of a `.env`. For each name the last line counts."""
+    """Return the settings in the lines of a `.env` file. For each name the last line counts."""
     settings = {}
     for line in text.splitlines():
         if match := _LINE.match(line):

@@ -1,4 +1,4 @@
-"""How commands find and open the store and its sessions.
+"""Finds and opens the store and its sessions for commands.
 
 Reading never creates a store. A session is named by its id, or by a unique prefix of it.
 """
@@ -51,7 +51,7 @@ class StoreOptions(SettingsOptions):
 
 
 def session_ids(context: typer.Context, typed: str) -> list[str]:
-    """Session ids that begin with the typed text, for completion in a shell."""
+    """Return the session ids that begin with the typed text, for completion in a shell."""
     values = context.params
     options = StoreOptions(
         store=values.get("store"), scope=values.get("scope"), config=values.get("config")
@@ -90,12 +90,11 @@ class SessionCatalog:
     file: str
     settings: CompactConfig
     scope: str | None = None
-    """The scope from the options. Without one, lists show all scopes, and only sessions of the
-    default scope open.
-    """
+    """The scope in the options. Without one, lists show all scopes, and only sessions of the
+    default scope can be opened."""
 
     def sessions(self) -> list[Session]:
-        """Return the visible sessions, the newest first."""
+        """Return the visible sessions. The newest comes first."""
         return [self._with_model(each) for each in self.store.sessions(scope=self.scope)]
 
     def _with_model(self, session: Session) -> Session:
@@ -121,7 +120,7 @@ class SessionCatalog:
             raise NotFound(f"{error}; to look in another scope: --scope {other}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
-        """Return a branch of the session; without a name, the open one."""
+        """Return a branch of the session. Without a name, return the open branch."""
         if name is None:
             return session.branch
         ids = [branch.id for branch in self.store.branches(session.id)]
@@ -129,8 +128,8 @@ class SessionCatalog:
         return self.store.branch(one_of(name, ids, what="branch", where=where))
 
     def known_window_of(self, session: Session) -> int | None:
-        """Return the window from the settings, else the session's last window, else its model's
-        window; None if all are unknown.
+        """Return the window in tokens, or None if it is unknown. It is the window in the settings,
+        else the session's last window, else its model's window.
         """
         window = self.settings.window()
         if window is not None:
@@ -161,8 +160,8 @@ def _some(names: Sequence[str]) -> str:
 
 
 def message_meant(ctx: ContextManager, name: str) -> str:
-    """Return the id of the message that the user named by id, number (-1 is the last), or the first
-    eight characters of its id, as texts show it.
+    """Return the id of the message that the user named. The name is an id, a number (-1 is the
+    last), or the first eight characters of an id, as texts show it.
     """
     history = ctx.history
     digits = name.removeprefix("-")
@@ -180,7 +179,7 @@ def message_meant(ctx: ContextManager, name: str) -> str:
 def opened(
     options: StoreOptions, *, create: bool = False, **own: object
 ) -> Iterator[SessionCatalog]:
-    """Open the store for the block. `own` are options of one command only."""
+    """Open the store for the block. `own` holds options that only one command has."""
     settings = settings_of(options, **own)
     file = name_of_store(settings)
     if create and settings.store is None:
@@ -199,7 +198,7 @@ def opened(
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder for its owner only, and keep it out of Git."""
+    """Create the folder, readable only by its owner, and make Git ignore it."""
     try:
         folder.mkdir(mode=0o700)
         (folder / ".gitignore").write_text("*\n", encoding="ascii")
@@ -211,8 +210,8 @@ def _make_folder(folder: Path) -> None:
 
 @contextmanager
 def to_read(options: OpenOptions) -> Iterator[ContextManager]:
-    """Open a session for the block, to read it. The name may be that of a file with a conversation,
-    which is then read into memory.
+    """Open a session for the block, for reading. The name may be that of a file with a
+    conversation, which is then read into memory.
     """
     file = named_path(options.session)
     if not is_file(file):
@@ -233,7 +232,7 @@ def to_read(options: OpenOptions) -> Iterator[ContextManager]:
 
 
 def catalog_of_file(path: Path, settings: CompactConfig, *, masks: bool = False) -> SessionCatalog:
-    """Return the conversations of a file as sessions in memory. If `masks`, without their secrets.
+    """Return the conversations of a file as sessions in memory. With `masks`, secrets are removed.
 
     Raises:
         InvalidTranscript: the file holds no conversation that can be read.
@@ -261,8 +260,8 @@ def catalog_of_file(path: Path, settings: CompactConfig, *, masks: bool = False)
 def entered(
     options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
 ) -> Iterator[tuple[SessionCatalog, ContextManager]]:
-    """Open the session for the block, with its store. Its events also go to the exporters of the
-    settings, and its compressions to their archive.
+    """Open the session and its store for the block. The session's events also go to the exporters
+    in the settings, and its compressions to the archive in the settings.
     """
     with opened(options, create=False, **own) as catalog:
         session, settings = catalog.find(options.session), catalog.settings
@@ -275,7 +274,7 @@ def entered(
 
 
 def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManager:
-    """Return the memory of a scope; by default the catalog's scope, else the default scope."""
+    """Return the memory of a scope. The default is the catalog's scope, else the default scope."""
     from compact.memory.memory_manager import MemoryManager
 
     chosen = scope or catalog.scope or DEFAULT_SCOPE
@@ -291,7 +290,7 @@ def context_of(
     archive: StorageAdapter | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> ContextManager:
-    """Open the session with its own tokenizer and tool schemas, and the policy of the settings.
+    """Open the session with its own tokenizer and tool schemas, and the policy in the settings.
     With `recall`, or if the settings say so, old turns are quoted before the newest message.
     """
     from compact.session.context_manager import ContextManager  # listing sessions opens no session

@@ -1,4 +1,4 @@
-"""Messages and sessions as JSON values and for people; shared by several commands."""
+"""Shows messages and sessions as JSON values and for people. Several commands share it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SPEAKERS: Mapping[str, str] = {
     "checkpoint": "green",
     "injected": "bright_black",
 }
-"""Speaker → the style of the speaker's lines."""
+"""Speaker → the colour of the speaker's lines."""
 
 Row = tuple[int | None, Message, int | None]
-"""A message's number, the message, and its token count. Either number may be unknown."""
+"""The number of a message, the message, and its tokens. Either number may be unknown."""
 
 
 def words_of(message: Message) -> str:
@@ -38,10 +38,10 @@ def words_of(message: Message) -> str:
 
 
 def time_of(at: datetime) -> str:
-    """Return a time in the local zone, for people."""
+    """Return a time in the local time zone, for people."""
     try:
         return at.astimezone().strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):  # year 1 or 9999, outside of the tables
+    except (OverflowError, ValueError, OSError):  # years 1 and 9999 have no local time
         return at.isoformat(" ", "minutes")
 
 
@@ -79,7 +79,7 @@ def messages_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def checkpoint_json(checkpoint: Checkpoint, *, live: bool) -> dict[str, Any]:
-    """Return a checkpoint as JSON values; its messages count from 0."""
+    """Return a checkpoint as JSON values. Its messages are numbered from 0."""
     span = checkpoint.span
     return {
         "id": checkpoint.id,
@@ -120,7 +120,7 @@ def standing_line(ctx: ContextManager) -> str:
 
 
 def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
-    """Messages, one line each; with `full`, word for word under headings."""
+    """Yield messages, one line each. With `full`, yield them word for word under headings."""
     for number, message, tokens in rows:
         if full:
             size = "" if tokens is None else f" · {counted(tokens, 'token')}"
@@ -140,7 +140,7 @@ def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
 def tokens_by_part(
     messages: Iterable[Message], counter: TokenCounter, pinned: Set[str] = frozenset()
 ) -> dict[str, int]:
-    """Return the messages' tokens by part of the window. `pinned` holds message ids."""
+    """Return the tokens of each part of the window. `pinned` holds the ids of pinned messages."""
     parts = dict.fromkeys(PARTS, 0)
     for message in messages:
         speaker = speaker_of(message)
@@ -174,7 +174,7 @@ def archived_table(found: Sequence[ArchivedConversation]) -> Table:
 
 
 def runs_of(positions: Iterable[int]) -> list[list[int]]:
-    """Combine ascending positions into runs `[first, last]`."""
+    """Return ascending positions as runs `[first, last]`."""
     runs: list[list[int]] = []
     for position in positions:
         if runs and runs[-1][1] == position - 1:

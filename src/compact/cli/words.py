@@ -1,4 +1,4 @@
-"""Text for people: one line, counted nouns, colours. Imports only the standard library."""
+"""Formats text for people: one line, counted nouns, colours. Imports only the standard library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Literal, TextIO
 
 LONGEST_LINE = 400
-"""Most characters of a line about a file; longer lines are cut."""
+"""Most characters of the line with the notes on a file that was read. A longer line is cut."""
 
 
 def one_line(text: str, limit: int = 80) -> str:
@@ -18,26 +18,26 @@ def one_line(text: str, limit: int = 80) -> str:
 
 
 def whole(key: str) -> str:
-    """Return an id or name on one line, never cut."""
+    """Return an id or name on one line. It is never cut."""
     return one_line(key, max(len(key), 1))
 
 
 def visible(text: str) -> str:
-    """Return the text without control characters; line ends and tabs stay."""
+    """Return the text without control characters. Line breaks and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: `1 message`, `2,000 messages`."""
+    """Return a number with its noun, such as `1 message` or `2,000 messages`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 When = Literal["auto", "always", "never"]
 COLOUR: ContextVar[When] = ContextVar("compact_cli_color", default="auto")
-"""The value of `--color`."""
+"""The value of the option `--color`."""
 
 HEADING, NAME, WRONG = "1;32", "36", "1;31"
-"""Terminal codes of headings in help, of typed text, and of errors."""
+"""Terminal codes for headings in help, for text to type, and for errors."""
 
 
 def wants_colour(stream: TextIO | None) -> bool:

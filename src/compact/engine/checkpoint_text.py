@@ -32,8 +32,9 @@ HEADING_TOKENS = 5
 """Most tokens of a section heading with its blank line."""
 REFERENCE_TOKENS, AFTER_TOKENS = 24, 32
 """Tokens of `REFERENCE_LINE`, and of the sentence that says what comes after a checkpoint."""
-TOLD_PART = 0.45
-"""Share of the room that a model's story may take in any case."""
+TOLD_PART, TALK_TOLD, NAMES_BESIDE = 0.6, 0.9, 0.7
+"""Share of the room that a model's story may take in any case, and in plain talk. Factor on the
+share of names beside such a story, which names most of what is needed."""
 WORTH_TELLING = 0.05
 """If names leave at least this share of the room unused, the story gets it."""
 LEAST_STORY = 24
@@ -82,7 +83,8 @@ class Composer:
 
     def story_room(self, room: int) -> int:
         """Return the tokens that a model's story may take in any case."""
-        return int(TOLD_PART * (room - REFERENCE_TOKENS - AFTER_TOKENS))
+        part = TALK_TOLD if self.notes.is_plain_talk else TOLD_PART
+        return int(part * (room - REFERENCE_TOKENS - AFTER_TOKENS))
 
     @property
     def _names_share(self) -> float:
@@ -93,7 +95,8 @@ class Composer:
 
     def written(self, story: str | None, room: int) -> str:
         """Return the text of a checkpoint within `room`. If no story is given, code writes one."""
-        return self._fitted(story, room - REFERENCE_TOKENS - AFTER_TOKENS)
+        by = self if story else replace(self, by_model=False)
+        return by._fitted(story, room - REFERENCE_TOKENS - AFTER_TOKENS)
 
     def standing(self, room: int, checkpoints: Iterable[str] = ()) -> str:
         """Return a session's record within `room`: the present, and what checkpoints leave out."""
@@ -113,18 +116,20 @@ class Composer:
         parts = {NOW: self.now(room), STORY: story or ""}
         left = room - self._size(parts) - 2 * HEADING_TOKENS
         words = SAID if story or self.by_model else STORY
-        names, share = "", self._names_share
-        if share:
-            left -= int(share * room)
+        if story and self.notes.is_plain_talk:  # single sentences tell little beside it
+            left = min(left, int((1 - TALK_TOLD) * room))
+        names, most = "", int(self._names_share * room)
+        left -= int(most * NAMES_BESIDE) if story else most
         parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
-        if share:
-            names = self._names(parts, int(share * room))
-            unused = int(share * room) - self.counter.text(names)
+        if most:
+            free = min(most, room - self._size(parts))
+            names = self._names(parts, free)
+            unused = free - self.counter.text(names)
             if unused > WORTH_TELLING * room:
                 left += int(0.9 * unused)
                 parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
-                names = self._names(parts, min(int(share * room), room - self._size(parts)))
-        return _joined({**parts, NAMES: names})
+                names = self._names(parts, min(most, room - self._size(parts)))
+        return _joined({**parts, NAMES: names}, STORY if story else NOW)
 
     def _chronology(self, story: str) -> Chronology:
         """Return what neither the story nor the prompt says, in order. Beside a model's story, only
@@ -151,5 +156,7 @@ class Composer:
         return self.counter.composed(_joined(parts))
 
 
-def _joined(parts: Mapping[str, str]) -> str:
-    return "\n\n".join(f"## {title}\n{parts[title]}" for title in OUTLINE if parts.get(title))
+def _joined(parts: Mapping[str, str], first: str = NOW) -> str:
+    """Join the sections: the first one, then the others in order."""
+    order = dict.fromkeys((first, *OUTLINE))
+    return "\n\n".join(f"## {title}\n{parts[title]}" for title in order if parts.get(title))

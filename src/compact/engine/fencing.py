@@ -50,7 +50,7 @@ _SPEAKERS = {
     "checkpoint": "Earlier story",
 }
 _ANSWERED = "User, in answer"
-_WHOLE = frozenset(("User", "Assistant", "Earlier story"))
+_WHOLE = frozenset(("User", _ANSWERED, "Assistant", "Earlier story"))
 """Speakers whose words are never shortened here."""
 SAME, REPEATED_LINE = "[as shown above]", 40
 """The text that replaces lines that were shown before, and the fewest characters of such a line."""
@@ -190,7 +190,8 @@ def _shown(part: Part, longest: int, clean: Clean) -> str:
         case Text() | Refusal():
             return clean(part.text)
         case ToolCall():
-            return f"→ {clean(part.name)} {shortened(clean(part.arguments), longest)}"
+            # what the assistant wrote itself tells more than what it read
+            return f"→ {clean(part.name)} {shortened(clean(part.arguments), 2 * longest)}"
         case Image():
             return _picture(part)
         case Opaque():

@@ -188,9 +188,13 @@ def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -
 
 
 def masked(
-    history: History, shape: ClosedMessages, *, reasoning: bool, spared: Message | None = None
+    history: History,
+    shape: ClosedMessages,
+    *,
+    reasoning: bool,
+    spared: Collection[Message] = (),
 ) -> ClosedMessages:
-    """Return messages of one group with stubs for tool output; `spared` stays word for word. Return
+    """Return messages of one group with stubs for tool output; `spared` ones stay whole. Return
     the same object if nothing gets shorter.
     """
     messages = shape.messages
@@ -206,10 +210,10 @@ def masked(
     return ClosedMessages(shorter, sum(map(history.counter.message, shorter)))
 
 
-def may_shorten(message: Message, spared: Message | None) -> bool:
+def may_shorten(message: Message, spared: Collection[Message]) -> bool:
     """Whether the message may be shortened. A checkpoint may not: its digest would no longer match.
     Nor may a spared message that holds only results.
     """
-    if spared is not None and message.id == spared.id and not spared.text:
+    if any(message.id == each.id and not each.text for each in spared):
         return False  # even if its result became a note because its call is hidden
     return message.role != "user" or speaker_of(message) != "checkpoint"

@@ -36,7 +36,9 @@ class Group:
 
 
 def groups_from_end(history: History, stop: int | None = None) -> Iterator[Group]:
-    """Yield the groups before `stop` (a legal cut), newest first."""
+    """Yield the groups before `stop`, newest first. The history may be cut at `stop`. The default
+    is its end.
+    """
     end = len(history) if stop is None else stop
     while end > 0:
         start = end - 1

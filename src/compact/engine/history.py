@@ -23,7 +23,7 @@ from compact.messages.own_text import OwnText, keyed
 from compact.messages.tokens import TokenCounter
 from compact.models.profiles import ReasoningSent
 from compact.secrets.redaction import Known
-from compact.text.speakers import marked, may_be_persons, own_words_of
+from compact.text.speakers import marked, may_be_persons, own_words_of, speaker_of
 
 Item = Message | Mapping[str, Any]
 Indices = TypeVar("Indices", list[int], range)
@@ -33,6 +33,8 @@ NOBODYS = keyed(b"compact")
 """The key for histories that belong to no session."""
 FEW_MESSAGES = 1_000
 """A history of at most this many messages is read whole without being counted."""
+LEADING = 4
+"""How many messages at the start are searched for an earlier checkpoint."""
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
 GAP = 256
@@ -86,6 +88,7 @@ class History:
         self._older: list[int] = []
         """Positions of user messages: `_newer` of added ones, `_older` of ones found going back."""
         self._first: int | None = None
+        self._opens: int | None = -1
         self.fixed: list[int] = []
         """Positions that may never be pruned, ascending, because of their role or a pin or mark."""
         self.extend(items)
@@ -268,7 +271,9 @@ class History:
         return may_be and self[position].is_important
 
     def instruction_tokens(self, position: int) -> int:
-        """Return the tokens of the sentences there that may be a user's instructions."""
+        """Return how many tokens the sentences have that may be a user's instructions, in the
+        message at `position`.
+        """
         known = self._instructions.get(position)
         if known is None:
             from compact.text.instructions import find_instructions
@@ -284,6 +289,16 @@ class History:
         if self._first is None:
             self._first = next((i for i in range(len(self)) if self.is_person(i)), None)
         return self._first
+
+    def opening_checkpoint(self) -> int | None:
+        """Return the position of a checkpoint among the first messages, if any: it stands for what
+        came before this history. The messages are read once.
+        """
+        if self._opens == -1:
+            first = range(min(len(self), LEADING))
+            found = (i for i in first if speaker_of(self[i]) == "checkpoint")
+            self._opens = next(found, None if len(self) >= LEADING else -1)
+        return None if self._opens == -1 else self._opens
 
     def is_person(self, position: int) -> bool:
         """Whether a person wrote the message, or may have."""

@@ -105,9 +105,8 @@ def identify(
 
     empty = Layout(limit, since=standing.cut, spared=standing.kept)
     try:
-        told = notes is not None and not (
-            standing.is_session or standing.by_model or notes.is_plain_talk
-        )
+        in_order = notes is not None and (standing.by_model or not notes.is_plain_talk)
+        told = in_order and not standing.is_session
         layout = ladder.lay_out(empty, reserve, hard=hard, words=budget.words, told=told)
     except CannotFit as error:
         if budget.limit < (most := budget.hard or 0):

@@ -1,6 +1,8 @@
-"""What a compression takes in addition to the history: the budget, and the session's state.
+"""What a compression needs besides the history: the limit of the prompt (`Budget`) and the state of
+the session (`Standing`).
 
-The emergency rungs (steps) tighten both (FR-10). A session imports this module without the engine.
+If the prompt does not fit, the steps in `RUNGS` make them stricter, and the policy too (FR-10).
+Importing this module does not load the pipeline.
 """
 
 from __future__ import annotations
@@ -114,7 +116,9 @@ def _record_of(projection: Projection) -> Message | None:
 
 
 def record_in(messages: Iterable[Message]) -> Message | None:
-    """Return the record message among these messages, if any."""
+    """Return the first of these messages that compact wrote under the heading `Record`. Return None
+    if there is none.
+    """
     ours = (m for m in messages if m.metadata.source == "checkpoint")
     return next((m for m in ours if headed(m.text) == "Record"), None)
 
@@ -186,5 +190,5 @@ RUNGS: Sequence[LadderRung] = (
     LadderRung("roll over", "merge", _keep(3, 1, 0), tight=True, rolls_over=True),
     LadderRung("receipt", "merge", _keep(1, 1, 0), tight=True, rolls_over=True, bare=True),
 )
-"""The steps from mild to drastic. `session.views.emergency_ladder` takes a snapshot before each and
+"""The steps from mild to drastic. `session.views.fitting` takes a snapshot before each and
 measures it. None changes the system prompt, goals, pins or the newest user message."""

@@ -23,13 +23,20 @@ The ladder reads from the end of the log and stops at the cut: its cost follows 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Literal
 
 from compact.engine import shorten
-from compact.engine.forms import ClosedMessages, GroupForms, forms_of, masked, may_shorten, whole
+from compact.engine.forms import (
+    ClosedMessages,
+    GroupForms,
+    forms_of,
+    masked,
+    may_shorten,
+    whole,
+)
 from compact.engine.groups import Group, group_at, recent_from
 from compact.engine.history import History
 from compact.engine.plan import Cause, Reason
@@ -39,7 +46,6 @@ from compact.messages.boundaries import may_cut_before
 from compact.messages.budget import even_share
 from compact.messages.messages import SYSTEM_ROLES, Message, Opaque, is_compaction
 from compact.messages.policy import CompactPolicy
-from compact.text.speakers import speaker_of
 
 LEAST_CHECKPOINT = 96
 """Fewest tokens for a checkpoint. In less, not even a receipt fits."""
@@ -65,8 +71,6 @@ KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 WORDS_SHARES = (1 / 3, 1 / 2)
 """All of the newest user messages may take the first share of the room above the floor, half of
 them the second."""
-LEADING = 4
-"""How many messages at the start are searched for an earlier checkpoint."""
 MARKED_SHARE = 0.25
 """Important messages take this share of the room above the floor. For more, the limit is raised."""
 MARKED_SPARE = 0.3
@@ -98,8 +102,8 @@ class Piece:
     pairs: int = 0
     """How many tool results the messages hold."""
     form: Form = "verbatim"
-    spared: Message | None = None
-    """The message that stays word for word while the others are masked or clipped."""
+    spared: Sequence[Message] = ()
+    """The messages that stay word for word while the others are masked or clipped."""
     why: Reason = "recent"
     """Why the prompt shows the piece."""
     cause: Cause = "large"
@@ -205,6 +209,7 @@ class Ladder:
         self._history = history
         self._policy = policy
         self._counter = history.counter
+        self._fixed = frozenset(history.fixed)
         self._forms = forms_of(history)
         self._compacted = history.compacted
         """Position of the provider's own compaction, or -1. The provider ignores all before it."""
@@ -220,40 +225,58 @@ class Ladder:
         words: int = 0,
         told: bool = False,
     ) -> Layout:
-        """Fill an empty layout and return it. `reserve` returns how many of the tokens above the
-        floor the checkpoints get. The newest user messages come first, up to `words` tokens. With
-        `told`, the checkpoint tells them with their answers, and only the newest is kept. The limit
-        may rise to `hard` for them and for the newest group. A larger group is clipped.
+        """Fill an empty layout and return it: what `hold` keeps, then the newest groups that fit.
+        The limit may rise to `hard` for the newest. A larger group is clipped.
+
+        Raises:
+            CannotFit: the floor alone exceeds the limit.
+        """
+        kept = self.hold(layout, reserve, hard=hard, words=words, told=told)
+        left = layout.limit - layout.tokens
+        self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
+        return layout
+
+    def hold(
+        self,
+        layout: Layout,
+        reserve: Callable[[int], int],
+        *,
+        hard: int,
+        words: int = 0,
+        told: bool = False,
+    ) -> int:
+        """Hold what stays whatever its age. `reserve` returns how many of the tokens above the
+        floor the checkpoints get, which this returns. The newest user messages come first, up to
+        `words` tokens; the limit may rise to `hard` for them. With `told`, the checkpoint tells
+        them with their answers, and only the newest is kept.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
         """
         self._spare = hard - layout.limit
+        newest = list(islice(self._persons(layout), self._policy.keep_user_messages))
         self._hold_floor(layout)
         self._hold_opening(layout)
         above = layout.limit - layout.tokens
         if above < LEAST_CHECKPOINT:
             self._refuse_rest(layout)
         if self._policy.strategy != "off":
-            above = self._hold_marked(layout, above, self._words_first(layout, words))
+            above = self._hold_marked(layout, above, self._words_first(layout, newest, words))
         if not told:
-            self._hold_words(layout, above, words)
+            self._hold_words(layout, newest, above, words)
             above = layout.limit - layout.tokens
         kept = reserve(above)
         if not told and self._hold_small_request(layout, above, kept):
             above = layout.limit - layout.tokens
             kept = reserve(above)
         if not told:
-            self._hold_requests(layout, above - kept)
-        left = layout.limit - layout.tokens
-        self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
-        return layout
+            self._hold_requests(layout, newest, above - kept)
+        return kept
 
-    def _words_first(self, layout: Layout, most: int) -> int:
+    def _words_first(self, layout: Layout, newest: Sequence[int], most: int) -> int:
         """Return the tokens of half of the newest user messages: important ones come after them."""
         count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
-        newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
-        tokens = sum(map(self._history.tokens, newest))
+        tokens = sum(self._history.tokens(p) for p in newest[:count] if p not in layout.held)
         return tokens if tokens <= most else 0
 
     def _last_words(self, layout: Layout, room: int) -> int:
@@ -295,9 +318,20 @@ class Ladder:
         if newest is not None:
             parts["newest user message"] = self._hold(layout, newest, "newest words")
         layout.floor = parts
+        if layout.tokens + LEAST_CHECKPOINT > layout.limit and len(layout.held) < len(history):
+            self._clip_companions(layout)
         if layout.tokens > layout.limit:
             self._refuse_rest(layout)
             raise CannotFit(parts, layout.limit)
+
+    def _clip_companions(self, layout: Layout) -> None:
+        """Shorten the texts that are kept only because they cannot be separated from a pin."""
+        for piece in layout.beside():
+            before, size = piece.tokens, self._counter.message
+            room = sum(map(size, piece.spared)) + int(COMPANION_SHARE * layout.limit)
+            if piece.spared and room < before and self.clip(piece, room):
+                layout.tokens += piece.tokens - before
+                layout.floor["pins"] += piece.tokens - before
 
     def _hold_compaction(self, layout: Layout, position: int) -> int:
         """Keep only a provider's own compaction from its message; return the tokens."""
@@ -340,8 +374,10 @@ class Ladder:
             return 0
         piece.why, piece.held = why, position
         most = int(COMPANION_SHARE * layout.limit)
-        if piece.tokens - self._history.tokens(position) > most or self._is_mixed(position, most):
-            piece.spared = self._history.shown(position)
+        whole = [i for i in piece.positions if i == position or i in self._fixed]
+        rest = piece.tokens - sum(map(self._history.tokens, whole))
+        if rest > most or any(self._is_mixed(i, most) for i in whole):
+            piece.spared = list(map(self._history.shown, whole))
             self._mask(piece)
         layout.hold(piece)
         return piece.tokens
@@ -361,7 +397,7 @@ class Ladder:
         large = self._history.tokens(position) > most
         return large and bool(message.tool_results) and bool(message.text)
 
-    def _hold_words(self, layout: Layout, above: int, most: int) -> None:
+    def _hold_words(self, layout: Layout, newest: Sequence[int], above: int, most: int) -> None:
         """Keep the newest user messages, up to `most` tokens in all: as many as the policy says, if
         a third of the room holds them; else half as many, if half of the room does. Only the second
         may raise the limit.
@@ -370,8 +406,7 @@ class Ladder:
         for step, share, spare in zip(KEEP_STEPS, WORDS_SHARES, (0, self._spare), strict=False):
             rest = max(above - int(share * free), LEAST_CHECKPOINT)
             count = max(1, round(self._policy.keep_user_messages * step))
-            newest = islice(self._persons(layout), count)
-            chosen = [p for p in newest if p not in layout.held]
+            chosen = [p for p in newest[:count] if p not in layout.held]
             tokens = sum(map(self._history.tokens, chosen))
             more = max(0, tokens + rest - above)
             if tokens <= most and more <= spare:
@@ -381,11 +416,10 @@ class Ladder:
                     self._hold(layout, position, "words")
                 return
 
-    def _hold_requests(self, layout: Layout, room: int) -> None:
+    def _hold_requests(self, layout: Layout, newest: Sequence[int], room: int) -> None:
         if not self._policy.summarizes:
             room -= self._hold_checkpoint(layout, room)
         room -= self._hold_first_request(layout, room)
-        newest = list(islice(self._persons(layout), self._policy.keep_user_messages))
         budget = max(0, min(int(room * USER_SHARE), room - self.unseen(layout)))
         budget -= self._hold_newest(layout, newest, budget)
         if self._policy.strategy != "off":
@@ -395,11 +429,10 @@ class Ladder:
 
     def _hold_checkpoint(self, layout: Layout, room: int) -> int:
         """Keep a checkpoint at the start if no summary will include it. Return its tokens."""
-        for position in range(min(len(self._history), LEADING)):
-            if speaker_of(self._history[position]) == "checkpoint":
-                fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
-                return self._hold(layout, position, "checkpoint") if fits else 0
-        return 0
+        position = self._history.opening_checkpoint()
+        if position is None or self._history.tokens(position) > room * FIRST_REQUEST_SHARE:
+            return 0
+        return self._hold(layout, position, "checkpoint")
 
     def _persons(self, layout: Layout) -> Iterator[int]:
         """Yield the user messages that the prompt can show, newest first."""
@@ -445,9 +478,10 @@ class Ladder:
         return 0
 
     def _hold_marked(self, layout: Layout, above: int, words: int) -> int:
-        """Keep important messages, the most important first. A third of the room above the floor
-        and `words` tokens stay free. Beyond a share of the room, raise the limit. Return the room
-        above the floor that is left.
+        """Keep messages that are marked important, the most important first. Of the room above the
+        floor (what every prompt shows), a third stays free, and `words` tokens besides. If they
+        take more than `MARKED_SHARE` of the room, the limit is raised for the excess, as far as
+        `MARKED_SPARE` allows. Return the room that is left.
         """
         spare = int(self._spare * MARKED_SPARE)
         left = budget = max(0, above + spare - max(LEAST_CHECKPOINT, above // 3) - words)
@@ -495,12 +529,12 @@ class Ladder:
             piece.room = output_room if piece.pairs else room
             if new and not is_stale and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
-            elif not layout.tail and piece.pairs and self._clip(piece, output_room):
+            elif not layout.tail and piece.pairs and self.clip(piece, output_room):
                 verbatim -= piece.tokens
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
             pairs += piece.pairs
-            if piece.tokens > room and (layout.tail or not self._clip(piece, room)):
+            if piece.tokens > room and (layout.tail or not self.clip(piece, room)):
                 return
             room -= piece.tokens
             layout.reach(piece)
@@ -526,14 +560,14 @@ class Ladder:
 
     def _mask(self, piece: Piece) -> None:
         reasoning = self._history.wants_reasoning(piece.start)
-        if piece.forms is not None and piece.spared is None and piece.form == "verbatim":
+        if piece.forms is not None and not piece.spared and piece.form == "verbatim":
             shape = piece.forms.masked(reasoning=reasoning)
         else:
             shape = masked(self._history, piece.shape, reasoning=reasoning, spared=piece.spared)
         if shape.tokens < piece.tokens:
             piece.show(shape, "masked")
 
-    def _clip(self, piece: Piece, room: int) -> bool:
+    def clip(self, piece: Piece, room: int) -> bool:
         """Drop reasoning, then shorten the longest texts; return whether the group fits."""
         if room < FILL_LEAST:
             return False
@@ -541,7 +575,12 @@ class Ladder:
         messages = list(piece.messages)
         if not reasoning:
             messages = list(map(shorten.without_reasoning, messages))
-        chosen = [i for i, m in enumerate(piece.messages) if may_shorten(m, piece.spared)]
+        own = {m.id for m in piece.spared}
+        chosen = [
+            i
+            for i, m in enumerate(piece.messages)
+            if may_shorten(m, piece.spared) and (m.id not in own or m.tool_results)
+        ]
         sizes = [self._counter.message(m) for m in messages]
         excess = sum(sizes) - room
         results = [i for i in chosen if messages[i].tool_results]
@@ -559,7 +598,7 @@ class Ladder:
             longest = max(weights, key=weights.__getitem__, default=None)  # results first
             if longest is None:
                 break
-            words = piece.spared is None
+            words = messages[longest].id not in own
             most = sizes[longest] - excess
             shorter = shorten.clipped(
                 messages[longest], most, self._counter, words=words, reasoning=reasoning
@@ -587,17 +626,30 @@ class Ladder:
                 self._clip_again(layout, piece, most - layout.tokens)
         return most - layout.tokens
 
-    def clipped(self, group: Group, excess: int) -> Piece | None:
-        """Return a group with `excess` tokens less, head and tail of its longest texts; None if
-        that is not possible.
+    def newest(self, layout: Layout) -> Piece | None:
+        """Return the newest group, without its messages that are held. None if there is no other
+        than held ones.
         """
-        piece = self._piece(self._forms.of(group), Layout(sys.maxsize))
-        return piece if self._clip(piece, piece.tokens - excess) else None
+        return next((piece for piece in self._pieces(layout) if piece.positions), None)
+
+    def take_tail(self, layout: Layout, short: Set[int]) -> None:
+        """Take over a tail that was chosen by its cut, for the plan. The messages at the positions
+        in `short` are shown in part.
+        """
+        room = layout.limit - layout.tokens
+        for piece in self._pieces(layout):
+            if piece.start < layout.cut:
+                return
+            if not short.isdisjoint(piece.positions):
+                piece.form = "clipped"
+            piece.room = room
+            room -= piece.tokens
+            layout.tail.append(piece)
 
     def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
         """Show more of a shortened piece: clip the original to the piece's tokens plus the room."""
         other = replace(piece, shape=piece.whole, form="verbatim")
-        if self._clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
+        if self.clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
             layout.reshape(piece, other.shape, "clipped")
 
     def extend(self, layout: Layout, room: int) -> int:
@@ -607,7 +659,7 @@ class Ladder:
         for piece in islice(self._pieces(layout, layout.cut), MOST_STEPS):
             if room < FILL_LEAST or piece.start < self._compacted:
                 break
-            if piece.tokens > room and not self._clip(piece, room):
+            if piece.tokens > room and not self.clip(piece, room):
                 self._mask(piece)
             if piece.tokens <= room:
                 room -= piece.tokens

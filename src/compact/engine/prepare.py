@@ -180,6 +180,8 @@ def _request(
 ) -> SummaryRequest:
     layout, history = selection.layout, selection.history
     stays = [shape.told(history, ()) for shape in _staying(selection)]
+    if selection.standing.by_model:  # a model reads what the prompt only shows shortened
+        read = sorted({*read, *composer_of(selection).clipped})
     return SummaryRequest.model_construct(
         # redacted first: this finds secrets for the fields below
         kept=_redacted_view(selection, stays),

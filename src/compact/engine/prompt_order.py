@@ -18,6 +18,7 @@ from compact.messages.alternation import (
     Sent,
     in_turns,
     lacks_answer,
+    may_join,
     seams_of,
     sent_placed,
 )
@@ -145,7 +146,8 @@ class Fold:
         if not counted:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
-        self._tokens += sum(map(self._words_before, range(len(messages))))
+        if self._strict_turns:
+            self._tokens += sum(map(self._words_before, range(len(messages))))
         self._ids, self._has_twins, self._has_reasoning = set(), False, False
         for message in messages:
             self._take_ids(message)
@@ -259,7 +261,9 @@ class Fold:
             self._push(message, self.recalled_tokens - before, None)
 
     def _came_late(self, message: Message, tokens: int, position: int) -> bool:
-        """Replace a nearby note by the late results of its calls. Return whether there was one."""
+        """If the message brings the results of calls that a nearby note answers, put the message in
+        the note's place. Return whether there was such a note.
+        """
         came = {result.call_id for result in message.tool_results if not message.text}
         for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
             note = self._messages[at]
@@ -341,9 +345,15 @@ class Fold:
         """Return the messages to send, in order."""
         return [message for _, message in self._all_placed()]
 
+    def _is_sent_anew(self) -> bool:
+        """Whether what is sent are not the messages one by one, with the note behind them."""
+        if self._strict_turns or self._has_twins:
+            return True
+        return bool(self._open) and may_join(self._messages[-1], self._noted_now().message)
+
     def rendered(self) -> list[dict[str, Any]]:
         """Return the messages as the provider's dictionaries, as copies for the caller."""
-        if self._strict_turns or self._has_twins:
+        if self._is_sent_anew():
             return copied(self._wires([message for _, message in self.sent(self._all_placed())]))
         out = self._rendered.copies()
         if self._open:
@@ -358,7 +368,7 @@ class Fold:
         for what compact made.
         """
         render = self._history.wire.render
-        if self._strict_turns or self._has_twins:
+        if self._is_sent_anew():
             sent = self.sent(self._all_placed())
         else:
             leading, sent = self._leading_system(), self.sent(self.placed())

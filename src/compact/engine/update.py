@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from compact.engine.checkpoint import RECEIPT, draft
+from compact.engine.checkpoint_text import AFTER_TOKENS, REFERENCE_TOKENS
 from compact.engine.gate.rules import Judged
 from compact.engine.groups import group_at
 from compact.engine.history import History
@@ -152,6 +153,8 @@ def _redrafted(
         return []
     size = selection.history.counter.text(before.summary)
     room = size + size // REDRAFT_PART + SLACK
+    if selection.standing.by_model:  # a story is not shortened, and its size includes these lines
+        room += REFERENCE_TOKENS + AFTER_TOKENS
     return [_fitting(selection, replace(task, positions=covered, room=room), judged)]
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 
 from compact.engine.gate.rules import STANDS_IN
 from compact.engine.groups import partition, turns
+from compact.engine.history import History
 from compact.engine.identify import Selection
 from compact.engine.inputs import record_in
 from compact.engine.ladder import Form, Layout, Piece
@@ -48,7 +49,8 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
     before = selection.standing.tokens if selection.standing.is_session else None
     if before is None and history.counted() == len(history):
         before = budget.overhead_tokens + history.total()
-    rungs = list(_rungs(selection, context))
+    pieces = selection.layout.pieces()
+    rungs = list(_rungs(selection, pieces, context))
     if before is not None:
         rungs += _not_counted_by(rungs, before - context.tokens)
     return plan_of(
@@ -58,36 +60,36 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
         tokens_before=before,
         floor=budget.floor(selection.layout.floor),
         rungs=tuple(rungs),
-        fates=_fates(selection),
-        reasons=_reasons(selection),
-        steps=dict(_steps(selection)),
+        fates=_fates(history, pieces),
+        reasons=_reasons(pieces),
+        steps=dict(_steps(pieces, selection.policy.keep_tool_pairs)),
         parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
     )
 
 
-def _fates(selection: Selection) -> dict[int, Fate]:
-    pinned = frozenset(selection.history.fixed)
+def _fates(history: History, pieces: Sequence[Piece]) -> dict[int, Fate]:
+    pinned = frozenset(history.fixed)
     fates: dict[int, Fate] = {}
-    for piece in selection.layout.pieces():
+    for piece in pieces:
         fate: Fate = "kept" if piece.form == "verbatim" else piece.form
         fates.update((i, "pinned" if i in pinned else fate) for i in piece.positions)
     return fates
 
 
-def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
+def _reasons(pieces: Sequence[Piece]) -> dict[int, tuple[Reason, int]]:
     return {
         i: (piece.why, i if piece.held is None else piece.held)
-        for piece in selection.layout.pieces()
+        for piece in pieces
         for i in piece.positions
     }
 
 
-def _steps(selection: Selection) -> Iterator[tuple[int, str]]:
+def _steps(pieces: Sequence[Piece], pairs: int) -> Iterator[tuple[int, str]]:
     """For each of the newest messages, yield what was done and the token counts that led to it."""
-    for piece in selection.layout.pieces():
+    for piece in pieces:
         if piece.why == "recent":
             needed = f"{piece.whole.tokens:,} of {piece.room:,} tokens were needed"
-            what = _step(piece, selection.policy.keep_tool_pairs)
+            what = _step(piece, pairs)
             yield from ((i, f"{what}; {needed}") for i in piece.positions)
 
 
@@ -104,9 +106,9 @@ def _step(piece: Piece, pairs: int) -> str:
     return "tool output larger than the room for it"
 
 
-def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
+def _rungs(selection: Selection, pieces: Sequence[Piece], context: ActiveContext) -> Iterator[Rung]:
     why = "older tool output was replaced by short notes"
-    yield from _shortened(selection, "masked", "mask", why)
+    yield from _shortened(pieces, "masked", "mask", why)
     live = selection.standing.live
     yield from _aged(context, live)
     known = {c.id for c in live}
@@ -119,7 +121,7 @@ def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     for why, messages in (*_not_held(selection), *_fewer(selection)):
         yield Rung(name="lower keep counts", why=why, messages=messages, freed=None)
     why = "a message that was too long was cut in its middle"
-    yield from _shortened(selection, "clipped", "clip", why)
+    yield from _shortened(pieces, "clipped", "clip", why)
 
 
 def _aged(context: ActiveContext, live: Sequence[Checkpoint]) -> Iterator[Rung]:
@@ -140,8 +142,8 @@ def _aged(context: ActiveContext, live: Sequence[Checkpoint]) -> Iterator[Rung]:
         )
 
 
-def _shortened(selection: Selection, form: Form, name: RungName, why: str) -> Iterator[Rung]:
-    pieces = [p for p in selection.layout.pieces() if p.form == form]
+def _shortened(shown: Sequence[Piece], form: Form, name: RungName, why: str) -> Iterator[Rung]:
+    pieces = [p for p in shown if p.form == form]
     if pieces:
         yield Rung(
             name=name,

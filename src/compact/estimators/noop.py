@@ -1,3 +1,3 @@
-"""Counts for tests, by the kit's own import path."""
+"""The estimator for tests, under the import path of the compaction kit (MIGRATION.md)."""
 
 from compact.models.providers.tokenizers import NoopEstimator as NoopEstimator

@@ -1,4 +1,4 @@
-"""Reads a stored session into a value for a file, and replaces its secrets if asked."""
+"""Reads a stored session for an export, and replaces its secrets if asked."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ from compact.store.whole_session import WholeSession, read_whole
 
 Value = TypeVar("Value", bound=BaseModel)
 Redact = Callable[[str], str]
-_OF_THIS_PROCESS = (drafts.PREFIX, breaker.PREFIX)
-"""Prefixes of notes about a running process, which are not part of the session."""
+MOVED = "moved from another store"
+"""The name of the note that says what the store had from which a session was moved."""
+NOT_OF_THE_SESSION = (drafts.PREFIX, breaker.PREFIX, MOVED)
+"""Prefixes of notes about a running process, or a move, which are not part of the session."""
 
 
 def whole_session(store: SessionStore, session_id: str) -> WholeSession:
-    """Read everything that a store keeps of a session, except notes about a running process.
+    """Read everything that a store keeps of a session, except notes of a running process or a move.
 
     Raises:
         NotFound: there is no such session.
     """
-    return read_whole(store, session_id, without=_OF_THIS_PROCESS)
+    return read_whole(store, session_id, without=NOT_OF_THE_SESSION)
 
 
 # --- without secrets ------------------------------------------------------------------------------
 
 
 def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
-    """Return the file with the secrets in its texts replaced, and a mark in its metadata.
+    """Return the file with the secrets in its texts replaced, and with a mark in its metadata.
 
     A file without secrets is returned unchanged.
     """
     known = Known(redactor=redactor)
     redact = partial(redact_text, known=known)
-    whole = None if file.whole is None else _whole(file.whole, known)
+    whole = None if file.whole is None else _redacted_session(file.whole, known)
     if whole is None:
         messages = redact_messages(file.messages, known)
     else:
@@ -69,7 +71,7 @@ def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
         update={"metadata": {**made.session.metadata, REDACTED: True}}
     )
     if whole is not None:
-        # A session signs its own text with these keys. Whoever has a key could forge such text.
+        # A session signs its own text with these keys. Anybody with a key could forge such text.
         notes = {name: x for name, x in (whole.notes or {}).items() if not name.startswith(KEY)}
         whole = replace(whole, session=session, notes=notes)
     return replace(made, session=session, whole=whole)
@@ -85,7 +87,7 @@ def _contents(file: SessionFile) -> list[object]:
 
 
 def _session(session: Session, redact: Redact) -> Session:
-    # Ids and the scope are kept, even if they look like secrets: the store needs them.
+    # Ids and the scope are kept, even if they look like secrets, because the store needs them.
     kept = {"id": session.id, "branch": session.branch, "scope": session.scope}
     return _redacted(session, redact).model_copy(update=kept)
 
@@ -96,7 +98,7 @@ def _redacted(value: Value, redact: Redact) -> Value:
     return redacted.model_copy(update=ids)
 
 
-def _whole(whole: WholeSession, known: Known) -> WholeSession:
+def _redacted_session(whole: WholeSession, known: Known) -> WholeSession:
     redact = partial(redact_text, known=known)
     session = whole.session
     name = session.tokenizer if wiring.names_tokenizer(session.tokenizer) else None
@@ -135,7 +137,7 @@ def _whole(whole: WholeSession, known: Known) -> WholeSession:
 
 
 def _links(whole: WholeSession, made: WholeSession) -> dict[str, str]:
-    """Return the chain hash after each leading system message → the hash without secrets."""
+    """Return old → new chain hash, for each leading system message whose secrets were replaced."""
     links: dict[str, str] = {}
     for part in whole.parts:
         before, after = chain.START, chain.START

@@ -20,13 +20,13 @@ from compact.store.session_file import SessionFile, check_tools
 from compact.store.whole_session import NewIds, OwnPart, WholeSession, renamed
 
 RECORD = "record"
-"""The metadata key for what a file holds besides its messages."""
+"""The metadata key for the contents of a file other than its messages."""
 LONGEST_ID = 200
-"""The longest id of a session, in characters."""
+"""The most characters of a session's id."""
 
 
 def of_transcript(transcript: wiring.Transcript, session_id: str, name: str) -> SessionFile:
-    """Turn a transcript into a session with this id. `name` is the name of the file.
+    """Return a transcript as a session with this id. `name` is the name of the file.
 
     Raises:
         InvalidTranscript: a tool schema in the transcript is broken.
@@ -68,7 +68,7 @@ def as_new(
     scope: str = DEFAULT_SCOPE,
 ) -> WholeSession:
     """Build a new session with this id and scope, ready to be stored. A whole session keeps its
-    token counts. The messages of other files are counted as the settings say.
+    token counts. Messages of other files are counted by the tokenizer in the settings.
 
     Raises:
         InvalidMessage: a message cannot be stored.
@@ -89,10 +89,10 @@ def as_new(
         "tokenizer": counter.estimator.name,
         "branch": new_branch(store, session_id),
     }
-    return _made(source.model_copy(update=changed), read, settings)
+    return _built(source.model_copy(update=changed), read, settings)
 
 
-def _made(session: Session, read: SessionFile, settings: CompactConfig) -> WholeSession:
+def _built(session: Session, read: SessionFile, settings: CompactConfig) -> WholeSession:
     # Messages, goals and pins are first set in a session in memory, so that the store never has
     # half of them.
     memory = wiring.session_store(None)
@@ -156,7 +156,7 @@ def _knows(find: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def put(store: SessionStore, whole: WholeSession) -> Session:
-    """Store a session, whole or not at all. Return the session as stored.
+    """Store a session, completely or not at all. Return the stored session.
 
     Raises:
         Superseded: a session with this id exists.

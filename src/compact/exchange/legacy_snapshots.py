@@ -1,5 +1,7 @@
-"""Turns a snapshot file of an older program into a snapshot of its session. It is placed in the
-session's history after the messages that it has.
+"""Turns a snapshot file of another program into a snapshot of its session.
+
+The program is the one whose sessions `transcripts.legacy_session` reads. The snapshot is placed in
+the session's history after the messages that the file has.
 """
 
 from __future__ import annotations
@@ -17,18 +19,18 @@ from compact.store.session_file import SessionFile
 FORMAT = "legacy_snapshot"
 """The name of the transcript format of such files."""
 NOTE = "legacy snapshot:"
-"""Prefix of the note that keeps the file's contents. The snapshot's id follows."""
+"""Prefix of the name of the note that keeps the file's contents. The snapshot's id follows."""
 _BEGINNING = 100
-"""How many characters of a user's message such programs keep when they archive it."""
+"""How many characters of a user's message such files contain, if the message was archived."""
 _ENDED = frozenset(("completed", "done", "achieved"))
-"""The words of such programs for a finished goal."""
+"""Status words that mean a finished goal in the other program's snapshot files."""
 
 
 def as_snapshot(
     read: SessionFile, session: Session, history: Sequence[Message], window: int
 ) -> Snapshot | None:
-    """Build the snapshot that a file holds, for a session with this history. Return None if the
-    history does not have the file's messages in the same order.
+    """Return the snapshot in a file, for a session with this history. Return None if the history
+    does not contain the file's messages in the same order.
     """
     at = _position(read.messages, history)
     if at is None:
@@ -78,7 +80,7 @@ def _texts(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
 
 
 def goals_in(record: Mapping[str, Any]) -> Iterator[Goal]:
-    """Yield the goals of a file that have a text."""
+    """Yield those goals of a file that have a text."""
     for name in ("conversationState", "state", "context"):
         if isinstance(inner := record.get(name), dict):
             record = {**record, **inner}

@@ -1,9 +1,8 @@
-"""The manifest of a migration: what it did. It is in a folder next to the store. A rollback reads
-it.
+"""The manifest of a migration: a file that tells what the migration did. A rollback reads it.
 
-`migrations/TIME/manifest.json` is written before the first change and again at the end.
-`migrations/TIME/backup/` is the store before the migration. `replaced/` is the store before a
-forced rollback.
+`migrations/TIME/manifest.json` next to the store is written before the first change and again at
+the end. `migrations/TIME/backup/` is the store before the migration. `replaced/` is the store
+before a forced rollback.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ from compact.exchange.stored_sources import StoredState
 from compact.files import make_folders, named_path, write_whole
 
 Outcome = Literal["new", "grown", "snapshot", "there", "differs", "broken", "unknown"]
-"""`new`: a new session. `grown`: new messages of the file were added. `snapshot`: a recovery point
-of a session. The others change nothing. `there`: stored already. `differs`: the session made from
-the file has other messages. `broken`: unreadable. `unknown`: not a conversation."""
+"""What a migration did with a conversation. `new`: it became a new session. `grown`: new messages
+of the file were added. `snapshot`: it became a recovery point of a session. The others change
+nothing. `there`: it is stored already. `differs`: the session made from the file has other
+messages. `broken`: it is unreadable. `unknown`: the file holds no conversation."""
 
 
 class MigratedConversation(BaseModel, frozen=True, defer_build=True):
@@ -35,40 +35,40 @@ class MigratedConversation(BaseModel, frozen=True, defer_build=True):
     path: str
     outcome: Outcome
     reason: str = ""
-    """Why the conversation is not stored, or not as it is in the file; else empty."""
+    """Why the conversation is not stored, or differs from the file. Otherwise empty."""
     format: str | None = None
     sha256: str = ""
     """The checksum of the file."""
     conversation: int = 1
     """The number of the conversation in the file."""
     session_id: str | None = None
-    """The session that the conversation became, or that already has it."""
+    """The session that the conversation became, or that already contains it."""
     title: str | None = None
     messages: int = 0
     tokens: int = 0
     added: int = 0
-    """How many messages the migration stores."""
+    """How many messages the migration stored."""
     branch_id: str | None = None
-    """The branch to which the new messages of a grown session are added."""
+    """The branch to which new messages were added, if the outcome is `grown`."""
     snapshot_id: str | None = None
     notes: tuple[str, ...] = ()
-    """What the file says and no message field can hold, as sentences."""
+    """What the file contains and no message field can hold, as sentences."""
 
 
 class MigrationReport(BaseModel, frozen=True, defer_build=True):
-    """What a migration did, or would do."""
+    """What a migration did, or with `dry_run` would do."""
 
     id: str
-    """When the migration began. A rollback takes this as the migration's name."""
+    """The time when the migration began. It is also the migration's name for a rollback."""
     made_at: datetime
     store: str | None
-    """The store's file; None for a store in memory."""
+    """The store's file. None for a store in memory."""
     scope: str
     dry_run: bool
     folder: str | None = None
-    """The folder of the manifest; None if nothing was changed."""
+    """The folder of the manifest. It is None if nothing was changed."""
     backup: str | None = None
-    """The folder with the store as it was before; None for a new store."""
+    """The folder with the store before the migration. It is None if the store was new."""
     conversations: tuple[MigratedConversation, ...] = ()
 
     @property
@@ -78,7 +78,7 @@ class MigrationReport(BaseModel, frozen=True, defer_build=True):
 
 
 class RollbackReport(BaseModel, frozen=True, defer_build=True):
-    """What a rollback did, or would do."""
+    """What a rollback did, or with `dry_run` would do."""
 
     id: str
     store: str
@@ -87,13 +87,13 @@ class RollbackReport(BaseModel, frozen=True, defer_build=True):
     deleted: tuple[str, ...] = ()
     """Sessions that the store did not have before the migration. They are deleted."""
     put_back: tuple[str, ...] = ()
-    """Sessions that return to their state before the migration."""
+    """Sessions that get back their state before the migration."""
     changed: tuple[str, ...] = ()
-    """Sessions that changed after the migration. They stop a rollback without `force`."""
+    """Sessions that changed after the migration. Without `force` they stop a rollback."""
     others: tuple[str, ...] = ()
-    """Changed sessions of other scopes. They stop every rollback."""
+    """Changed sessions of other scopes. Every rollback refuses because of them."""
     replaced: str | None = None
-    """The backup of the store before the rollback, which `force` makes."""
+    """The folder with the store before the rollback. Only a forced rollback makes it."""
 
 
 SCHEMA = "compact/migration"
@@ -110,7 +110,7 @@ class Manifest:
     state: State
     report: MigrationReport
     states: Mapping[str, StoredState] | None = None
-    """Session id → the session's state after the migration; None if the migration did not end."""
+    """Session id → the session's state after the migration. None if the migration did not end."""
 
 
 def folder_of(store: str) -> Path:
@@ -118,8 +118,8 @@ def folder_of(store: str) -> Path:
     return named_path(store).absolute().parent / FOLDER
 
 
-def begun(store: str, wanted: str) -> Path:
-    """Create a folder for a migration. If the name is taken, a number is appended."""
+def new_folder(store: str, wanted: str) -> Path:
+    """Create a folder for a migration. If the name is taken, append a number."""
     place = folder_of(store)
     try:
         make_folders(place)
@@ -178,5 +178,5 @@ def read(folder: Path) -> Manifest:
 
 
 def all_of(store: str) -> list[Path]:
-    """Return the folders of a store's migrations, oldest first."""
+    """Return the folders of a store's migrations, the oldest first."""
     return sorted(each.parent for each in folder_of(store).glob(f"*/{MANIFEST}"))

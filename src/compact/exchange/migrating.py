@@ -1,8 +1,8 @@
 """Imports conversations from files into a store, each completely or not at all.
 
-A session's metadata has the digest of its source file. So a stored conversation is recognized, an
-interrupted migration can continue, and from a file that has grown only the new messages are added.
-Nothing else in the store changes.
+A session's metadata has the digest of its source file. So a stored conversation is recognized, and
+an interrupted migration can continue. If a file has grown, only its new messages are added. Nothing
+else in the store changes.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from compact.store.session_file import SessionFile
 from compact.store.whole_session import WholeSession
 
 Progress = Callable[[int, int], None]
-"""Called with the number of files done and their total."""
+"""Called with the number of files that are done, and the number of all files."""
 LEGACY_SESSION = "legacy_session"
 """The name of the transcript format whose sessions have snapshot files."""
 SHOWN_OF_DIGEST = 6
-"""How many characters of the file's digest are added to an id that is taken."""
+"""How many characters of the file's digest are appended to a session id that is taken."""
 
 
 def migrate(
@@ -111,13 +111,13 @@ class _Migration:
     backup: Path | None = None
     stored: StoredSources = field(init=False)
     touched: set[str] = field(default_factory=set)
-    """Sessions that the conversations so far became or matched."""
+    """Sessions that an earlier conversation of this run became or matched."""
     planned: dict[str, list[bytes]] = field(default_factory=dict)
     """Session id → the chain hashes of the messages of a session that a dry run would create."""
     owners: dict[str, WholeSession] = field(default_factory=dict)
-    """Sessions of a dry run to which snapshots may belong."""
+    """The sessions of a dry run that may own snapshots."""
     snapshots: list[SourceFile] = field(default_factory=list)
-    """Snapshot files. They are read after the sessions are stored."""
+    """Snapshot files. They are read after all sessions are stored."""
     done: list[MigratedConversation] = field(default_factory=list)
     tick: Callable[[], None] = field(default=lambda: None)
     """Called before each conversation."""
@@ -126,7 +126,7 @@ class _Migration:
         self.stored = StoredSources(self.store, self.scope)
 
     def over(self, paths: Sequence[Path], progress: Progress | None) -> MigrationReport:
-        """Migrate the conversations of these files."""
+        """Migrate the conversations in these files."""
         files = list(sources.files_of(paths, without=self._own_files()))
         state: manifest.State = "stopped"
         self.id = f"{clock_and_ids.now():%Y%m%d-%H%M%S}"
@@ -202,7 +202,7 @@ class _Migration:
     def _known_before(
         self, found: FoundConversation, read: SessionFile
     ) -> MigratedConversation | None:
-        """Return the outcome if the store has it, in part or with another past; else None."""
+        """Return the outcome if the store has the conversation in some form. Otherwise None."""
         differs = None
         for session, how, is_own in self._compared(found, read):
             if how in ("same", "behind"):
@@ -221,8 +221,8 @@ class _Migration:
     def _compared(
         self, found: FoundConversation, read: SessionFile
     ) -> Iterator[tuple[Session, stored_sources.Compared, bool]]:
-        """Yield the sessions that the conversation may be, how it compares with each, and whether
-        the session surely came from it.
+        """Yield the sessions that the conversation may be, and how it compares with each. The third
+        value tells whether the session surely came from this conversation.
         """
         links, own = stored_sources.links_of(read.messages), found.own_id
         sure, perhaps = ([], []) if own else self.stored.begun_alike(read.messages)
@@ -240,7 +240,7 @@ class _Migration:
                 yield session, how, is_known and own in (None, candidate) and candidate in named
 
     def _in_scope(self, session_id: str) -> Session | None:
-        """Return a session of the scope, or one that a dry run would create; else None."""
+        """Return a session of the scope, or one that a dry run would create, or None."""
         if session_id in self.planned:
             messages = len(self.planned[session_id])
             branch = Branch(id=session_id, session_id=session_id, messages=messages)
@@ -249,7 +249,7 @@ class _Migration:
         return None if session is None or session.scope != self.scope else session
 
     def _link_after(self, session: Session) -> Callable[[int], bytes]:
-        """Return a function: number of messages → the session's chain hash after them."""
+        """Return a function from a number of messages to the chain hash after them."""
         planned = self.planned.get(session.id)
         if planned is not None:
             return lambda count: planned[count - 1]
@@ -360,17 +360,17 @@ class _Migration:
         return name in self.planned or stored_sources.session_in(self.store, name) is not None
 
     def _begin(self) -> None:
-        """Before the first change, back up the store and write the manifest."""
+        """Back up the store and write the manifest, if this is the first change."""
         if self.folder is not None or self.file is None:
             return
-        folder = manifest.begun(self.file, self.id)
+        folder = manifest.new_folder(self.file, self.id)
         self.id = folder.name
         make_backup(self.store, folder / manifest.BACKUP, self.settings)
         self.folder, self.backup = folder, folder / manifest.BACKUP
         manifest.write(folder, Manifest("running", self.report()))
 
     def _check(self, session: Session, read: SessionFile) -> None:
-        """Read a new session back, and delete it if it differs from the file."""
+        """Read a new session back. If it differs from the file, delete it and raise an error."""
         wrong = stored_sources.stored_as_read(self.store, session.branch.id, read.messages)
         if wrong is not None:
             forget(self.store, session.id, self.settings)
@@ -412,8 +412,8 @@ def _reason(error: CompactError) -> str:
 
 
 def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConversation]:
-    """Return the conversations that could not be migrated, and the files that the caller named and
-    that hold no conversation.
+    """Return the conversations that could not be migrated, and named files without a
+    conversation.
     """
     named = {str(named_path(path)) for path in paths}
     named -= {each.path for each in report.conversations if each.outcome != "unknown"}

@@ -23,7 +23,7 @@ from compact.messages.protocols import SessionStore
 from compact.messages.sessions import DEFAULT_SCOPE
 
 REPLACED = "replaced"
-"""The folder, inside a migration's, for the store that a forced rollback replaced."""
+"""The folder inside a migration's folder for the store that a forced rollback replaced."""
 MOST_NAMED = 5
 """How many sessions an error text names."""
 
@@ -38,8 +38,8 @@ def roll_back(
     settings: CompactConfig | None = None,
 ) -> RollbackReport:
     """Roll back a migration of a scope, by default the newest. The store becomes what it was
-    before. If it was changed since, nothing is done without `force`. With `force` the current store
-    is backed up first. With `dry_run` nothing is changed.
+    before. If the store was changed since, nothing is done without `force`. With `force` the
+    current store is backed up first. With `dry_run` nothing is changed.
 
     Raises:
         NotFound: the migration or its backup does not exist, or all are rolled back already.
@@ -54,7 +54,7 @@ def roll_back(
         file = getattr(opened, "path", None)
         if file is None or file == ":memory:":
             raise InvalidArgument("store", "a rollback needs a store in a file")
-        folder, entry = _meant(file, scope, migration)
+        folder, entry = _chosen(file, scope, migration)
         if not (folder / manifest.BACKUP).is_dir():
             raise NotFound(f"{folder} has no backup: there is nothing to put back")
         with made_beside(Path(file)) as beside:
@@ -73,13 +73,13 @@ def roll_back(
 
 
 def _free(folder: Path) -> Path:
-    # an earlier rollback may have stopped after it made its backup
+    # An earlier rollback may have stopped after it made its backup.
     names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     return next(name for name in chain([folder], names) if not name.exists())
 
 
-def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
-    """Return the named migration of a scope, or else the newest that is not rolled back."""
+def _chosen(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
+    """Return the named migration of a scope, or the newest that was not rolled back."""
     own = [(each, manifest.read(each)) for each in manifest.all_of(store)]
     own = [(folder, entry) for folder, entry in own if entry.report.scope == scope]
     for folder, entry in reversed(own):
@@ -93,8 +93,6 @@ def _meant(store: str, scope: str, name: str | None) -> tuple[Path, Manifest]:
 
 @dataclass(frozen=True, slots=True)
 class _RollingBack:
-    """Compares the store with its states before and after the migration."""
-
     store: SessionStore
     replaced: Path
     entry: Manifest
@@ -122,16 +120,16 @@ class _RollingBack:
         )
 
     def check(self, settings: CompactConfig | None, beside: Sequence[str]) -> None:
-        """Refuse a rollback that would lose changes. Called when nobody else can write any more.
-        `beside` lists other data that would be lost.
+        """Refuse a rollback that would lose changes. It is called when nobody else can write any
+        more. `beside` lists other data that would be lost.
         """
         report = self.report("")
         if report.others:
             raise StoreFailed(
-                f"{_named(report.others)} of other scopes changed since the backup; nothing was "
+                f"{_names(report.others)} of other scopes changed since the backup; nothing was "
                 "taken back. Delete the sessions of the migration by name"
             )
-        changed = [*([_named(report.changed)] if report.changed else []), *beside]
+        changed = [*([_names(report.changed)] if report.changed else []), *beside]
         if changed and not self.force:
             raise StoreFailed(
                 f"somebody wrote since: {', '.join(changed)}; nothing was taken back. --force puts "
@@ -145,7 +143,7 @@ def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, .
     return tuple(name for name in {**one, **other} if one.get(name) != other.get(name))
 
 
-def _named(sessions: Sequence[str]) -> str:
+def _names(sessions: Sequence[str]) -> str:
     more = len(sessions) - MOST_NAMED
     names = ", ".join(map(repr, sessions[:MOST_NAMED]))
     return f"{names} and {more:,} more" if more > 0 else names

@@ -1,4 +1,4 @@
-"""Finds files that may hold conversations and reads the conversations in them."""
+"""Finds files that may hold conversations, and reads the conversations in them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from compact.store.session_file import SessionFile
 _ENDINGS = frozenset((".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log"))
 """Suffixes of file names that are left out of a session's id."""
 _NEVER = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".mypy_cache"))
-"""Folders that hold no conversations."""
+"""Folders that are not searched, because they hold no conversations."""
 _DATABASE = b"SQLite format 3\0"
 EXPORT = "compact_session"
-"""The name of compact's own export among the formats."""
-SHOWN = 5
-"""How many files an error names, for a zip without a conversation."""
+"""The name of compact's own export format."""
+MOST_NAMED = 5
+"""How many files of a zip an error names, if the zip has no conversation."""
 OTHER_KIND = "a link to nothing, or no file but a pipe or device"
 
 
@@ -35,14 +35,14 @@ class SourceFile:
 
     path: Path
     is_named: bool
-    """Whether the caller named the file itself, not a folder that contains it."""
+    """Whether the caller named the file itself, and not a folder that contains it."""
     unreadable: str = ""
-    """Why the file cannot be read; empty if no reason is known yet."""
+    """Why the file cannot be read. It is empty if no reason is known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundConversation:
-    """A conversation in a file, or the reason why it cannot be read."""
+    """A conversation in a file, or the error if it cannot be read."""
 
     source: SourceFile
     sha256: str
@@ -50,7 +50,7 @@ class FoundConversation:
     read: SessionFile | InvalidTranscript
     format: str | None = None
     own_id: str | None = None
-    """The conversation's own id, if it has one. A snapshot has the id of its session."""
+    """The conversation's own id, if it has one. For a snapshot it is the id of its session."""
     notes: tuple[str, ...] = ()
     is_alone: bool = True
     """Whether the file holds no other conversation."""
@@ -96,8 +96,8 @@ def _real(path: Path) -> Path:
 
 
 def conversations_in(source: SourceFile) -> Iterator[FoundConversation]:
-    """Yield the conversations in a file, or one entry that says why there are none. A zip is
-    treated like a folder: each file in it has its own conversations.
+    """Yield the conversations in a file. If there are none, yield one entry that tells why. A zip
+    is treated like a folder: each file in it has its own conversations.
     """
     if source.unreadable:
         why = InvalidTranscript(str(source.path), source.unreadable)
@@ -130,7 +130,7 @@ def _zipped(zipped: SourceFile) -> Iterator[FoundConversation]:
         yield FoundConversation(zipped, "", 1, error)
         return
     if not found:
-        reason = f"a zip without a conversation: {', '.join(names[:SHOWN]) or 'empty'}"
+        reason = f"a zip without a conversation: {', '.join(names[:MOST_NAMED]) or 'empty'}"
         none = InvalidTranscript(str(zipped.path), reason, is_foreign=True)
         yield FoundConversation(zipped, "", 1, none)
 
@@ -144,7 +144,7 @@ def conversations_of(source: SourceFile, data: bytes) -> Iterator[FoundConversat
             return
         whole = source.path if data.startswith(_DATABASE) else data
         for number, found in enumerate(wiring.each_transcript(whole, source=name), 1):
-            yield _of(source, digest, number, found)
+            yield _found_in(source, digest, number, found)
     except InvalidTranscript as error:
         yield FoundConversation(source, digest, 1, error)
 
@@ -157,7 +157,7 @@ def _digest(path: Path, data: bytes) -> str:
     return digest.hexdigest()
 
 
-def _of(
+def _found_in(
     source: SourceFile, digest: str, number: int, found: wiring.Transcript | InvalidTranscript
 ) -> FoundConversation:
     if isinstance(found, InvalidTranscript):

@@ -1,4 +1,4 @@
-"""Which sessions of a store came from which files, and how files compare with sessions."""
+"""Knows which sessions of a store came from which files, and compares files with sessions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from compact.messages.sessions import Session
 from compact.session.session_log import EVER
 
 MARK = "migrated"
-"""The metadata key that says which file a session came from."""
+"""The metadata key under which a session names the file that it came from."""
 PAGE = 1_000
-"""How many messages to read at once."""
+"""How many messages are read at once."""
 READING = 1_000_000
-"""How close together, in microseconds, times are that are all the time of reading."""
+"""If a conversation's times are all within this many microseconds, they are the time of reading,
+and the file has none."""
 Compared = Literal["same", "grown", "behind", "other"]
 
 
@@ -44,8 +45,8 @@ def mark_of(digest: str, number: int, path: Path) -> dict[str, Any]:
 
 
 def states_of(store: SessionStore) -> dict[str, StoredState]:
-    """Return session id → state, for all scopes. Background work (indexes, digests, archives) does
-    not change a state.
+    """Return the states of all sessions of all scopes: session id → state. Background work
+    (indexes, digests, archives) does not change a state.
     """
     return {each.id: StoredState(each.scope, _digest_of(store, each)) for each in store.sessions()}
 
@@ -91,16 +92,17 @@ class StoredSources:
             self._begins(session_id)
 
     def with_content(self, digest: str, number: int) -> str | None:
-        """Return the session that came from a file with this content."""
+        """Return the session that came from a file with this content, or None."""
         return self._by_content.get((digest, number))
 
     def from_place(self, path: Path, number: int) -> str | None:
-        """Return the session that came from this file, whatever the file contained then."""
+        """Return the session that came from this path, whatever the file contained, or None."""
         return self._by_place.get((_place(path), number))
 
     def begun_alike(self, messages: Sequence[Message]) -> tuple[list[str], list[str]]:
-        """Return sessions from files that begin with the same message: those at the same time, and
-        those where the session or the messages have no times but the time of reading.
+        """Return sessions from files that begin with the same message. The first list has those
+        that begin at the same time. The second has those where the session or the messages have no
+        times of their own.
         """
         if self._by_beginning is None:
             self._by_beginning = {}
@@ -114,7 +116,7 @@ class StoredSources:
 
     def _begins(self, session_id: str) -> None:
         if self._by_beginning is not None:
-            # a dry run's session, or one whose archive is out of reach
+            # The session may be one of a dry run, or its archive cannot be read.
             with suppress(NotFound, StoreFailed):
                 session = self.store.session(session_id)
                 entries = self.store.read(session.branch.id, 0, 1)
@@ -130,8 +132,8 @@ def links_of(messages: Sequence[Message]) -> list[bytes]:
 
 def compared(have: int, link_after: Callable[[int], bytes], links: Sequence[bytes]) -> Compared:
     """Compare a file with a session of `have` messages. `links` are the file's chain hashes;
-    `link_after` gives the session's. `grown`: the file has more messages than the session.
-    `behind`: it has fewer.
+    `link_after` returns the session's. `grown` means that the file has more messages than the
+    session, `behind` that it has fewer.
     """
     both = min(have, len(links))
     if both == 0 or link_after(both) != links[both - 1]:
@@ -144,7 +146,7 @@ def compared(have: int, link_after: Callable[[int], bytes], links: Sequence[byte
 def stored_as_read(
     store: SessionStore, branch_id: str, messages: Sequence[Message], *, start: int = 0
 ) -> str | None:
-    """Return how the stored messages differ from these; None if they are equal."""
+    """Return how the stored messages differ from these, as text. Return None if they are equal."""
     have = store.branch(branch_id).messages
     if have != len(messages):
         return f"{have:,} messages were read back instead of {len(messages):,}"

@@ -37,7 +37,7 @@ class Host(NamedTuple):
 
     @property
     def file(self) -> Path:
-        """The path of the file, as a person names it."""
+        """The path of the host's settings file. Links in it are not resolved."""
         folder = os.environ.get(self.variable)
         return (Path(folder) if folder else Path.home() / self.folder) / self.name
 

@@ -99,7 +99,7 @@ def _made(sent: dict[str, Any], stands: Sequence[AnyMessage]) -> Any:  # noqa: A
 
 
 def _reported(fitted: Fitted, response: Response) -> Response:
-    for message in response.result:  # behind the answer may stand its structured output
+    for message in response.result:  # a structured output may follow the answer
         if (usage := getattr(message, "usage_metadata", None)) and usage["input_tokens"]:
             fitted.report(usage["input_tokens"])
     return response

@@ -31,7 +31,8 @@ from compact.session.compact_manager import CompactManager
 from compact.session.one_call import acompress, compress
 
 PREFIXES = ("COMPACT_NEW_", "OLLM_NEW_")
-"""Prefixes of the variables. The first variable that is set counts."""
+"""Prefixes of the environment variables. A variable with the second prefix is read only if the one
+with the first prefix is not set."""
 _ON = frozenset(("1", "true", "yes", "on"))
 _OFF = frozenset(("0", "false", "no", "off", ""))
 T = TypeVar("T")

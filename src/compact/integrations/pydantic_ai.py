@@ -39,7 +39,7 @@ class FittedContext(AbstractCapability[Any]):
     session_id: str | None = None
     """The conversation. Default: the run's `conversation_id`."""
     _sent: dict[str, Fitted] = field(default_factory=dict, init=False, repr=False)
-    """What each run waits for an answer to."""
+    """The fitted prompt whose answer each run waits for, by the run's id."""
 
     def __post_init__(self) -> None:
         self.manager.check()

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from compact.look.measures import Window
 
 DRAWS = 1_000
-"""How often sessions are drawn for an interval."""
+"""How many times the sessions are drawn at random, with repetition, to find a 95 % interval
+(bootstrap)."""
 FEWEST_COMPACTIONS = 10
-"""Below, no difference is called one."""
+"""With fewer compactions than this, no difference is said to be due to them."""
 Measure = Callable[[Window], float | None]
 """A window's number; None if the window does not tell."""
 

@@ -84,6 +84,10 @@ class Window:
     errors: set[str]
     first_seen: Mapping[str, int]
     moment: float
+    """Names that were first seen in a message before this one were known."""
+    shown: Mapping[str, int] = field(default_factory=dict)
+    """Name → the message that showed it last."""
+    opened: int = 0
     """The number of the first message after it."""
     actions: int = 0
     messages: int = 0
@@ -95,7 +99,6 @@ class Window:
     """Names that the agent uses and that had occurred before the moment."""
     unseen: set[str] = field(default_factory=set)
     """Those that it used before anything had shown them again."""
-    shown: set[str] = field(default_factory=set)
 
     @property
     def is_full(self) -> bool:
@@ -121,18 +124,20 @@ class Window:
         self.known -= action.lines
         self.known -= action.written
 
-    def hear(self, names: set[str], shown: set[str] | None) -> None:
-        """Take the names of the next message: those that it shows if it is not the agent's."""
+    def hear(self, names: set[str], *, by_agent: bool) -> None:
+        """Take the names of the next message."""
         if self.messages >= MESSAGES:
             return
         self.messages += 1
-        if shown is not None:
-            self.shown |= shown
-            return
-        seen = self.first_seen
-        new = {name for name in names - self.used if seen.get(name, inf) < self.moment}
-        self.unseen |= new - self.shown
-        self.used |= new
+        if by_agent:
+            seen, shown = self.first_seen, self.shown
+            new = {name for name in names - self.used if seen.get(name, inf) < self.moment}
+            self.unseen.update(name for name in new if shown.get(name, -1) < self.opened)
+            self.used |= new
+
+    def end(self) -> None:
+        """Keep only what is counted."""
+        self.known, self.errors, self.first_seen, self.shown = set(), set(), {}, {}
 
 
 @dataclass(slots=True)
@@ -183,6 +188,7 @@ class Conversation:
         self._calls: dict[str, Call] = {}
         self._open: list[Window] = []
         self._first_seen: dict[str, int] = {}
+        self._shown: dict[str, int] = {}
         self._messages = 0
         self._last_boundary = -inf
         self._time = self._row = ""
@@ -255,9 +261,10 @@ class Conversation:
     def _message(self, row: Row) -> None:
         by_agent = row.kind == "agent"
         named = self._reader.names((row.said, *row.texts))
-        shown = with_file_names(named) if self._open and not by_agent else None
+        if self._open and not by_agent:
+            self._shown |= dict.fromkeys(with_file_names(named), self._messages)
         for window in self._open:
-            window.hear(named, shown)
+            window.hear(named, by_agent=by_agent)
         self._learn(named)
         self._messages += 1
         self._time, self._row = row.time or self._time, row.key
@@ -301,10 +308,10 @@ class Conversation:
     def _window(self, key: str, moment: float) -> Window:
         known = set[int]().union(*(a.lines | a.written for a in self._recent))
         errors = {a.error for a in self._recent if a.error}
-        return Window(key, known, errors, self._first_seen, moment)
+        return Window(key, known, errors, self._first_seen, moment, self._shown, self._messages)
 
     def _learn(self, names: set[str]) -> None:
-        self._first_seen |= dict.fromkeys(names - self._first_seen.keys(), self._messages)
+        self._first_seen |= dict.fromkeys(names.difference(self._first_seen), self._messages)
 
     def _give(self, lines: set[int]) -> None:
         for window in self._open:
@@ -321,10 +328,9 @@ class Conversation:
         compacted = {id(each.window) for each in self.compactions[-1:]}
         ended = [each for each in self._open if id(each) not in compacted]
         self.controls += [each for each in ended if each.is_full]
-        for window in self._open:  # only numbers are kept
-            window.known, window.errors, window.first_seen = set(), set(), {}
-            window.shown = set()
-        self._open = []
+        for window in self._open:
+            window.end()
+        self._open, self._shown = [], {}
 
 
 def letters(text: str) -> str:

@@ -18,7 +18,7 @@ from compact import wiring
 from compact.errors import CompactError
 from compact.files import state_folder
 from compact.look.differences import Difference, Session, compare, contrast
-from compact.look.lines import NameReader, names_in, with_file_names
+from compact.look.lines import NameReader, with_file_names
 from compact.look.measures import (
     Compaction,
     Conversation,
@@ -153,7 +153,7 @@ class Looker:
         """Return what was found, with all secrets masked. If `whole`, with the texts of each
         compaction and what compact would keep, and not only of the moments.
         """
-        self._names = NameReader()  # what follows takes its memory
+        self._names = NameReader()  # frees its memory for what follows
         cases = sorted(self._cases.values(), key=lambda c: (c.session, c.compaction.at))
         moments = worst([(case.compaction, case.asked) for case in cases])
         shown = {moment.case for moment in moments}
@@ -252,7 +252,7 @@ def kept_by_compact(path: str, compaction: Compaction) -> dict[str, int] | None:
     except (CompactError, OSError):
         return None
     text = "\n".join(map(readable, made.context.messages))
-    plain, names = letters(text), with_file_names(names_in(text))
+    plain, names = letters(text), with_file_names(NameReader().names((text,)))
     return {
         "tokens": tokens,
         "messages": sum(beginning(m.spoken.text) in plain for m in compaction.messages),
@@ -349,7 +349,9 @@ def _words(spoken: Spoken) -> dict[str, str]:
 
 
 def _said_after_refusal(conversation: Conversation, compaction: Compaction) -> str:
-    """Return what the agent says next of reading the file, if it says something."""
+    """Return the first of the agent's next three texts after its first refused edit that contains
+    the word `read`. Return an empty text if there is none.
+    """
     refused = compaction.window.refused
     if not refused:
         return ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import TIMEOUT_MAX, Condition, Event, Thread
-from typing import Generic, Literal, Self, TypeVar, cast
+from typing import Generic, Literal, Self, TypeVar
 
 from compact import wiring
 from compact.config import CompactConfig
@@ -66,10 +66,9 @@ def ageing_of(
     """
     if not hasattr(store, "keep_digest"):
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
-    engine, clock = CompressionEngine(store, settings=settings), clock or clock_and_ids.now
-    ageing = MemoryAgeing(
-        cast("wiring.SQLiteManager", store), scope, engine, retention_of(settings), clock
-    )
+    store, clock = wiring.memory_store(store, scope), clock or clock_and_ids.now
+    engine = CompressionEngine(store, settings=settings)
+    ageing = MemoryAgeing(store, scope, engine, retention_of(settings), clock)
     return replace(ageing, archives=archives)
 
 

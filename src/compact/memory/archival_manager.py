@@ -74,7 +74,10 @@ class ArchivalManager:
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
         if not hasattr(self._store, "archive_sessions"):
-            raise InvalidArgument("path", "an archive needs a store in a file: a file's name")
+            raise InvalidArgument(
+                "path",
+                "an archive needs a store in a file: a file's name. A server keeps all texts",
+            )
         self._archive = cast("wiring.SQLiteManager", self._store)
         self._folder = None if folder is None else wiring.archive_place(folder)
         self._kms_key = kms_key

@@ -43,6 +43,11 @@ LINKED = 0.65
 the question weigh twice. A lower value adds more messages on other subjects."""
 NEAR_IN_MEANING = 0.38
 """The least cosine between the question and a message that counts as near in meaning."""
+ALIKE = 1.05
+"""Two statements answer a question alike if the earlier one shares at most this much more with it.
+"""
+MOST_RULES = 8
+"""How many requests not to talk about something come with what is recalled."""
 COMMON, COMMON_IN_FILE = 200, 1_000
 """A word in more messages of the scope than the first number does not link messages. A word in more
 messages of the file than the second is not looked up, because that takes long."""
@@ -134,11 +139,48 @@ def _later(
         weights[places] += rare * (2 if word in asked.names else 1)
     own, cosines = weights[later], asked.cosines[later]
     linked = LINKED * math.log(len(turns) + FEW)
-    most = (own >= linked) & (own == own.max())
+    most = (own >= linked) & (own >= np.sort(own)[-2:][0])
     nearest = (cosines >= NEAR_IN_MEANING) & (cosines == cosines.max())
-    every = later[most], later[nearest]
+    every = [later[each] for each in (most & (own == own.max()), most, nearest)]
     newest = {int(some[np.lexsort((some, at[some]))[-1]]) for some in every if len(some)}
+    if most.sum() == 2:
+        newest.update(later[most].tolist())
     yield from sorted(newest, key=lambda each: (at[each], each), reverse=True)
+
+
+def barred(turns: TurnTable, places: Sequence[int], asked: Asked) -> list[int]:
+    """Return the person's requests not to talk about something, at most `MOST_RULES`: those nearest
+    to the question or to one of the first hits first, then the newest.
+
+    A request may name its matter in other words than the hit ("my gambling", "poker"). So all are
+    returned if they are few, whatever the hits are.
+    """
+    import numpy as np
+
+    every = np.flatnonzero(asked.may & _persons(turns, Trait.BARRED))
+    at, beside = turns.rows["at"][every], np.isin(every, places)
+    order = np.lexsort((at, asked.own[every], asked.cosines[every], beside))[::-1]
+    rules: list[int] = every[order[:MOST_RULES]].tolist()
+    return rules
+
+
+def newest_first(turns: TurnTable, places: list[int], asked: Asked) -> list[int]:
+    """Put the later of two statements that answer the question alike before the earlier one, among
+    the first hits. Both are the person's, and share the same words with the question.
+    """
+    may, order = _persons(turns, Trait(0)), places[:HEADS]
+    is_asked = turns.rows["signs"] & Trait.QUESTION > 0
+    for place in places[1:HEADS]:
+        if not may[place] or is_asked[place]:
+            continue
+        for other in order[: order.index(place)]:
+            is_alike = may[other] and not is_asked[other]
+            is_alike &= 0 < asked.own[other] <= asked.own[place] * ALIKE
+            if is_alike and _came_after(turns, place, other):
+                order.remove(place)
+                order.insert(order.index(other), place)
+                break
+    return [*order, *places[HEADS:]]
 
 
 def without_forgotten(index: SQLiteManager, turns: TurnTable, places: list[int]) -> list[int]:
@@ -178,6 +220,11 @@ def with_standing(turns: TurnTable, places: list[int], asked: Asked) -> list[int
     scores = asked.own[standing] + BREVITY / (1 + turns.rows["length"][standing] / BRIEF)
     seated = standing[np.argsort(-scores, kind="stable")][:SEATS].tolist()
     return list(dict.fromkeys([*places[:SEAT], *seated, *places[SEAT:]]))
+
+
+def _came_after(turns: TurnTable, place: int, other: int) -> bool:
+    at = turns.rows["at"]
+    return bool((at[place], place) > (at[other], other))
 
 
 def _is_later(turns: TurnTable, places: Keys, place: int) -> Mask:

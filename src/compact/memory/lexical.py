@@ -22,7 +22,7 @@ from compact.memory.retention import DAY
 from compact.messages.codec import instant
 from compact.patterns import regex
 from compact.text.dates import Time, times_in
-from compact.text.languages import words_of
+from compact.text.languages import FUNCTION_WORDS, words_of
 from compact.text.terms import STOP_WORDS, looked_for, pieces_of
 from compact.text.turns import QUESTION_MARKS, ROLE_NUMBERS, SCORED, SELF, Keys, Trait, TurnTable
 
@@ -68,6 +68,8 @@ class Question:
     """Whether it names one or more speakers."""
     times: tuple[Time, ...]
     """The times that the question names."""
+    is_english: bool
+    """Whether its function words are English. English words are looked up by their stems alone."""
     is_own: bool
     """Whether it has a word such as `my` or `I`."""
     is_asked: bool
@@ -100,10 +102,17 @@ def understood(text: str, speakers: Sequence[str], now: datetime | None = None) 
         speaker=named[0] if len(named) == 1 else 0,
         names_speaker=bool(named),
         times=times,
+        is_english=_is_english(frozenset(pieces)),
         is_own=not SELF.isdisjoint(pieces),
         is_asked=bool(times) and _is_asked(text, pieces),
         asks=Trait(sum(traits)),
     )
+
+
+def _is_english(pieces: frozenset[str]) -> bool:
+    counts = {code: len(words & pieces) for code, words in FUNCTION_WORDS.items()}
+    english = counts.pop("en")
+    return english > max(1, *counts.values())
 
 
 def _is_asked(text: str, pieces: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Self, TypedDict, Unpack, cast, get_args
+from typing import Self, TypedDict, Unpack, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -123,7 +123,8 @@ class SearchOptions(TypedDict, total=False):
 
 
 class MemoryManager:
-    """The memory of one scope, in a file, in `:memory:`, or in an open store.
+    """The memory of one scope, in a file, in `:memory:`, in PostgreSQL (`postgresql://…`), or in an
+    open store.
 
     `embedder` is an embedder or its name, such as `minilm` or `ollama:nomic-embed-text`. The
     default is the settings' embedder. After `embed` was called, searches also find by meaning.
@@ -148,20 +149,20 @@ class MemoryManager:
         self._settings = settings or CompactConfig()
         embedder = embedder or self._settings.embedder
         self._embedder = wiring.TypedEmbedder(embedder) if embedder else None
-        self._store = wiring.session_store(path)
+        self._store = wiring.session_store(path, scope)
         self._owns_store = isinstance(path, str | Path)
         self._archive_folder = archive_folder or self._settings.memory_archive
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(
                 "path",
-                "memory needs a store with a search index: a file's name, or ':memory:'. A store "
-                "in PostgreSQL keeps sessions only, so far",
+                "memory needs a store with a search index: a file's name, ':memory:', or "
+                "'postgresql://…'",
             )
-        self._index = cast("wiring.SQLiteManager", self._store)
+        self._index = wiring.memory_store(self._store, scope)
         path = getattr(self._store, "path", ":memory:")
         self._file = None if path == ":memory:" else Path(path)
         backend = self._settings.vector_backend
-        self._vectors = wiring.vector_store(self._store, backend) if self._embedder else None
+        self._vectors = wiring.vector_store(self._index, backend) if self._embedder else None
         self._schedules: list[Schedule[AgeingReport]] = []
         self._ageings: list[MemoryAgeing] = []
 
@@ -255,7 +256,7 @@ class MemoryManager:
         if isinstance(message, str):
             fields["role"], message = message, None
         values = {**fields, "content": content} if content else fields
-        return added(self._store, self._scope, session_id, message or fields_given(values))
+        return added(self._index, self._scope, session_id, message or fields_given(values))
 
     def remember(self, text: str, *, at: datetime | str | float | None = None) -> Message:
         """Keep a sentence of the person as a lasting note. The note is a message in a session for
@@ -287,7 +288,7 @@ class MemoryManager:
         Raises:
             StoreFailed, StoreDamaged: messages, or the archive that they are in, cannot be read.
         """
-        return facts_of(self._store, self._scope, progress)[:limit]
+        return facts_of(self._index, self._scope, progress)[:limit]
 
     # --- search -----------------------------------------------------------------------------------
 
@@ -319,13 +320,13 @@ class MemoryManager:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         best, ways, failed = self._ranked(query, limit, options)
         reader = ResultReader(query, best, self._index, neighbours)
-        archived = self.archives.archived_among(best, query)
+        archived = self._archived_among(best, query)
         unread = list(reader.unread)
         if not reader.is_whole:
             every, ways, failed = self._ranked(query, len(best.turns), options)
             best, more = first_readable(self._index, every, limit)
             reader = ResultReader(query, best, self._index, neighbours)
-            archived += self.archives.archived_among(best, query)
+            archived += self._archived_among(best, query)
             unread += more
         names = {each.session_id: each for each in archived}
         return SearchResult(
@@ -338,6 +339,9 @@ class MemoryManager:
             unread=tuple(dict.fromkeys(unread)),
             archived=tuple(names.values())[:limit],
         )
+
+    def _archived_among(self, best: Ranked, query: str) -> list[ArchivedConversation]:
+        return self.archives.archived_among(best, query) if self._has_archive else []
 
     def timeline(
         self,
@@ -448,7 +452,11 @@ class MemoryManager:
 
     @property
     def archives(self) -> ArchivalManager:
-        """The archive of this memory."""
+        """The archive of this memory.
+
+        Raises:
+            InvalidArgument: the memory is on a server, which keeps all texts.
+        """
         return ArchivalManager(
             self._store,
             folder=self._archive_folder,
@@ -475,7 +483,7 @@ class MemoryManager:
 
     def archived(self) -> list[ArchivedConversation]:
         """Return the archived conversations, the one with the newest message first."""
-        return self.archives.list_archived()
+        return self.archives.list_archived() if self._has_archive else []
 
     # --- backups ----------------------------------------------------------------------------------
 
@@ -513,17 +521,17 @@ class MemoryManager:
             StoreFailed: the session could not be deleted, or nothing of the person.
         """
         if session_id is not None and person is None:
-            return forget(self._store, self.session(session_id).id, self._settings)
+            return forget(self._index, self.session(session_id).id, self._settings)
         if session_id is not None or person != self._scope:
             reason = f"give a session's id, or person={self._scope!r}, the scope of this memory"
             raise InvalidArgument("person", reason)
-        return forget_scope(self._store, self._scope, self._settings)
+        return forget_scope(self._index, self._scope, self._settings)
 
     # --- what a person says of a session ----------------------------------------------------------
 
     def sessions(self) -> list[Session]:
         """Return the sessions of the scope, last changed first."""
-        return self._store.sessions(scope=self._scope)
+        return self._index.sessions(scope=self._scope)
 
     def describe(
         self,
@@ -543,7 +551,7 @@ class MemoryManager:
         no_text("tags", tags or ())
         changes = {"important": important, "tags": None if tags is None else sorted(set(tags))}
         metadata = {**session.metadata, **{k: v for k, v in changes.items() if v is not None}}
-        return self._store.describe(
+        return self._index.describe(
             session_id, title=session.title if title is None else title, metadata=metadata
         )
 
@@ -553,7 +561,7 @@ class MemoryManager:
         Raises:
             NotFound: the scope has no such session.
         """
-        session = self._store.session(session_id)
+        session = self._index.session(session_id)
         if session.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
         return session
@@ -639,7 +647,7 @@ class MemoryManager:
             NotFound: the scope has no such session.
         """
         session = self.session(session_id)
-        original = original_of(self._store, session)
+        original = original_of(self._index, session)
         return importance_of(original, session, retention_of(self._settings))
 
     def digest(self, session_id: str) -> CompressedConversation | None:
@@ -662,4 +670,9 @@ class MemoryManager:
 
     def _archives(self) -> ArchivalManager | None:
         # A memory without a file has no place for archives, unless a folder was given.
-        return self.archives if self._file or self._archive_folder else None
+        has_place = self._file or (self._archive_folder and self._has_archive)
+        return self.archives if has_place else None
+
+    @property
+    def _has_archive(self) -> bool:
+        return hasattr(self._store, "archive_sessions")

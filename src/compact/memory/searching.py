@@ -11,7 +11,15 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.memory.lasting import SEAT, SEATS, Asked, with_later, with_standing
+from compact.memory.lasting import (
+    SEAT,
+    SEATS,
+    Asked,
+    barred,
+    newest_first,
+    with_later,
+    with_standing,
+)
 from compact.memory.lexical import (
     WEIGHTS,
     Evidence,
@@ -45,6 +53,8 @@ NEAREST = 400
 """How many messages the search by meaning returns."""
 BOOST = 0.1
 """The most by which recency, or the current topic, may raise a score, as a share of it."""
+ANY_NUMBER = 2**31
+"""More messages than any word is in. With it, no words are looked for inside other words."""
 HALF_LIFE = 30 * DAY
 """The age at which the boost for recency is halved, in microseconds."""
 
@@ -91,6 +101,8 @@ class Ranked(NamedTuple):
     session_scores: Sequence[float]
     evidence: Evidence = Evidence()
     """How much the text has in common with the best-fitting message."""
+    barred: Sequence[int] = ()
+    """Places of requests not to talk about something. They come with what is recalled."""
 
 
 def ranked(
@@ -129,7 +141,10 @@ def ranked(
     # Always rank enough places for the standing sentences, so that a small limit gives the
     # beginning of what a large one gives.
     best = candidates[_best(order[candidates], max(most, SEAT + SEATS))].tolist()
-    best = with_standing(turns, with_later(index, turns, best, asked), asked)[:most]
+    best = with_later(index, turns, best, asked)
+    if not question.times and not ways.about:  # these order the hits themselves
+        best = newest_first(turns, best, asked)
+    best = with_standing(turns, best, asked)[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
@@ -140,14 +155,16 @@ def ranked(
         sessions.tolist(),
         _shares(by_session[sessions]),
         known._replace(is_of_past=_is_of_past(turns, question, now, may)),
+        barred(turns, best, asked),
     )
 
 
 def _is_of_past(
     turns: TurnTable, question: Question, now: datetime, may: NDArray[np.bool_]
 ) -> bool:
-    """Return whether the text asks about the conversation or the person at a past time that has
-    messages. About a time that is not over, only a personal question counts.
+    """Return whether the text asks about the conversation, or about a person in it, at a past time
+    that has messages. A time that has begun but is not over counts only if the question names a
+    speaker or has a word such as `my`.
     """
     is_personal = question.is_own or question.names_speaker
     if not question.is_asked or (question.names and not is_personal):
@@ -175,7 +192,8 @@ def _scored(
     scores, own, cosines = np.zeros(len(turns)), np.zeros(len(turns)), np.zeros(len(turns))
     touched, known = np.zeros(len(turns), bool), Evidence()
     if ways.words:
-        held = [turns.places(keys) for keys in index.holding(question.names, within)]
+        most = ANY_NUMBER if question.is_english else None
+        held = [turns.places(keys) for keys in index.holding(question.names, within, most)]
         own, known = shared(turns, question.names, held, may)
         places, words = words_score(turns, held)
         scores = prior(turns, question, ways.weights)

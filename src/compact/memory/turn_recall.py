@@ -136,7 +136,8 @@ class _MemoryRecall:
     def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
         """Return the best candidates and their messages; with `checked`, only readable ones."""
         turns, index = best.turns, self._memory._index
-        places = without_forgotten(index, turns, list(best.places))
+        places = list(dict.fromkeys([*best.places[:1], *best.barred, *best.places[1:]]))
+        places = without_forgotten(index, turns, places)
         if checked:
             places, _ = readable(index, turns, places, CANDIDATES)
         names = {turns.sessions[turns.where(place)[0]] for place in places}
@@ -177,7 +178,9 @@ class _MemoryRecall:
             yield FoundTurn(turn, self._quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
-        """Return what the user or a model wrote, without secrets and other parts."""
+        """Return the message's text without secrets. Of a user's message, return only what the user
+        wrote.
+        """
         text = person_text(message) if message.role == "user" else message.text
         return self._clean(text.strip())
 
@@ -205,7 +208,7 @@ class _MemoryRecall:
         """Return the message of a turn; None if it is no longer the one that was found."""
         at = turn.position
         try:
-            entries = self._memory.store.read(turn.branch_id, at, at + 1)
+            entries = self._memory._index.read(turn.branch_id, at, at + 1)
         except CompactError:
             return None
         found = next((entry.message for entry in entries), None)

@@ -1,10 +1,10 @@
-"""Alternation: which messages are sent as one, so that user and assistant take turns.
+"""Joins neighbouring messages of one role when a prompt is sent, so that user and assistant take
+turns.
 
-Many chat templates and some servers refuse two messages of one role in a row. If a conversation
-takes turns, its prompts must do so too. A compression can bring two messages of one role together:
-a checkpoint and the message after it, or two messages with hidden ones between. Such messages
-are joined when sent; the history keeps them apart. `in_turns` is for servers that refuse any two
-messages of one role in a row.
+Many chat templates and some servers refuse two messages of one role in a row. A compression can
+bring two such messages together: a checkpoint and the message after it, or two messages whose
+neighbours are hidden. They are joined only when they are sent; the history keeps them apart.
+`in_turns` is for servers that refuse any two messages of one role in a row.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from compact.messages.messages import (
 )
 
 Placed = Sequence[tuple[int | None, Message]]
-"""Messages of a prompt, each with its position in the history. None: compact made the message."""
+"""The messages of a prompt. Each has its position in the history, or None if compact made it."""
 Sent = list[tuple[tuple[int, ...], Message]]
-"""Messages as sent, each with the positions of the messages that stand in it. Empty: compact made
-the message."""
+"""Messages as they are sent. Each has the positions of the messages joined in it. The positions are
+empty if compact made the message."""
 Side = Literal["user", "assistant", "tool", "system"]
 
 GAP_TOKENS = 12
-"""Tokens reserved for a message with one of the two texts below. Each needs fewer."""
+"""Tokens reserved for one `NOT_SHOWN` or `BEGINS` message. Both texts need fewer."""
 NOT_SHOWN = "[left out]"
-"""Text that replaces a wholly hidden turn if its neighbours cannot be joined."""
+"""The text of a message that replaces hidden messages where their neighbours cannot be joined."""
 BEGINS = "[The conversation begins with the assistant.]"
-"""Text of a user message that is put before a conversation that the assistant begins."""
+"""The text of a user message that is put before a conversation that the assistant begins."""
 _GAP = "gap-"
 _ID_FIELDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 """Fields that hold a call's id in a provider's dictionary of a call or a result."""
@@ -56,26 +56,26 @@ def side_of(message: Message) -> Side:
 
 
 def seams_of(placed: Placed) -> tuple[int, ...]:
-    """Return the indexes of messages that are joined with the message before them. Both have the
-    same role. Messages between the two are hidden, or compact made one of the two.
+    """Return the indexes of messages that are sent joined with the message before them: one role,
+    and messages between them are hidden, or compact made one of the two.
     """
-    stands, shown = _stands(placed), {position for position, _ in placed}
+    positions, shown = _positions(placed), {position for position, _ in placed}
     return tuple(
         i
         for i, (one, other) in enumerate(pairwise(placed), 1)
-        if may_join(one[1], other[1]) and not _follows(stands[i - 1], stands[i], shown)
+        if may_join(one[1], other[1]) and not _follows(positions[i - 1], positions[i], shown)
     )
 
 
 def with_gaps(placed: Placed) -> list[tuple[int | None, Message]]:
-    """Insert `NOT_SHOWN` for a hidden turn where joining cannot help: after a tool's result, or
-    around a system message.
+    """Insert a `NOT_SHOWN` message for hidden messages where joining cannot help: after a tool
+    result, or around a system message.
     """
     out = list[tuple[int | None, Message]]()
     last: Message | None = None
     newest: int | None = None
     shown = {position for position, _ in placed}
-    for stand, (position, message) in zip(_stands(placed), placed, strict=True):
+    for stand, (position, message) in zip(_positions(placed), placed, strict=True):
         if side_of(message) != "system":
             is_apart = not _follows(newest, stand, shown)
             if last is not None and is_apart and _lacks(last, out, message):
@@ -93,30 +93,30 @@ def is_gap(message: Message) -> bool:
 
 def sent(messages: Sequence[Message], seams: Collection[int]) -> list[Message]:
     """Join each message at a seam (see `seams_of`) with the message before it."""
-    return [message for _, message in _sent([(None, message) for message in messages], seams)]
+    return [message for _, message in _joined_at([(None, message) for message in messages], seams)]
 
 
 def sent_placed(placed: Placed) -> Sent:
-    """Join the messages at the seams. A joined message gets the positions of all its parts."""
-    return _sent(placed, seams_of(placed))
+    """Join the messages at the seams. A joined message has the positions of all its parts."""
+    return _joined_at(placed, seams_of(placed))
 
 
-def _sent(placed: Placed, seams: Collection[int]) -> Sent:
+def _joined_at(placed: Placed, seams: Collection[int]) -> Sent:
     out: Sent = []
     for i, (position, message) in enumerate(placed):
-        stands = () if position is None else (position,)
+        positions = () if position is None else (position,)
         if i in seams:
             before, first = out.pop()
-            stands, message = (*before, *stands), joined(first, message)
-        out.append((stands, message))
+            positions, message = (*before, *positions), joined(first, message)
+        out.append((positions, message))
     return _with_own_ids(out)
 
 
 def _with_own_ids(placed: Sent) -> Sent:
-    """Give each call a unique id, and its result the same one.
+    """Give each call a unique id, and its result the same id.
 
-    Some proxies number the calls of each reply from 0, so ids repeat, and providers refuse that. A
-    repeated id gets a number appended. The history keeps the original ids.
+    Some proxies number the calls of each reply from 0, so ids repeat, and providers refuse repeated
+    ids. A number is appended to a repeated id. The history keeps the original ids.
     """
     taken, waiting = set[str](), defaultdict[str, list[str]](list)
     return [(position, _numbered(message, taken, waiting)) for position, message in placed]
@@ -124,11 +124,11 @@ def _with_own_ids(placed: Sent) -> Sent:
 
 def in_turns(placed: Placed) -> Sent:
     """Return the messages for a server that refuses two messages of one role in a row. At most one
-    system message comes first. Then user and assistant take turns, the user first.
+    system message comes first. Then user and assistant take turns. The user comes first.
     """
     out: Sent = []
     for position, message in placed:
-        stands = () if position is None else (position,)
+        positions = () if position is None else (position,)
         if side_of(message) == "system":
             message = _with_role(message, "user" if _has_begun(out) else "system")
         places, before = out[-1] if out else ((), None)
@@ -136,19 +136,19 @@ def in_turns(placed: Placed) -> Sent:
             if before is not None and (
                 may_join(before, message) or side_of(before) == side_of(message) == "system"
             ):
-                out[-1] = (*places, *stands), joined(before, message)
+                out[-1] = (*places, *positions), joined(before, message)
                 continue
             if not _has_begun(out) and side_of(message) in ("assistant", "tool"):
-                out.append(((), _word("user", BEGINS, message)))
+                out.append(((), _filler("user", BEGINS, message)))
         else:
             out.append(((), _gap(before, message)))
-        out.append((stands, message))
+        out.append((positions, message))
     return _with_own_ids(out)
 
 
 def in_words(messages: Iterable[Message]) -> list[Message]:
-    """Write tool calls and results as text, for a chat template that knows neither. Results become
-    user text.
+    """Write tool calls and results as text, for chat templates without tool messages. The message
+    of a result becomes a user message.
     """
     out: list[Message] = []
     names: dict[str, str] = {}
@@ -175,7 +175,7 @@ def _in_words(part: Part, names: Mapping[str, str]) -> list[Part]:
 
 
 def lacks_answer(one: Message, other: Message) -> bool:
-    """Whether a user message follows a tool result without an answer of the assistant between."""
+    """Whether a user message follows a tool result directly, without an answer between them."""
     return side_of(one) == "tool" and side_of(other) == "user"
 
 
@@ -197,8 +197,8 @@ def may_join(one: Message, other: Message) -> bool:
 
 
 def joined(first: Message, second: Message) -> Message:
-    """Join two messages of one role. The parts stay in order. Other fields come from the second
-    message, or from the first if compact made the second.
+    """Join two messages of one role. The parts stay in order. The other fields come from the second
+    message. If compact made the second, they come from the first.
     """
     base = first if _is_ours(second) else second
     fields = {**(first.wire or {}), **(second.wire or {})}
@@ -227,15 +227,15 @@ def _is_words(message: Message) -> bool:
     return all(isinstance(part, Text | Refusal) for part in message.parts)
 
 
-def _stands(placed: Placed) -> list[int | None]:
+def _positions(placed: Placed) -> list[int | None]:
     """Return the messages' positions. A user message that compact made gets the position of the
-    user message after it.
+    next user message, if that comes directly after it.
     """
-    stands = [position for position, _ in placed]
+    positions = [position for position, _ in placed]
     for i in range(len(placed) - 2, -1, -1):
-        if stands[i] is None and side_of(placed[i][1]) == side_of(placed[i + 1][1]) == "user":
-            stands[i] = stands[i + 1]
-    return stands
+        if positions[i] is None and side_of(placed[i][1]) == side_of(placed[i + 1][1]) == "user":
+            positions[i] = positions[i + 1]
+    return positions
 
 
 def _follows(one: int | None, other: int | None, shown: Collection[int | None]) -> bool:
@@ -245,8 +245,8 @@ def _follows(one: int | None, other: int | None, shown: Collection[int | None]) 
 
 
 def _lacks(last: Message, out: Placed, message: Message) -> bool:
-    """Whether a turn is missing between two messages that cannot be joined. `out` ends with the
-    message before `message`.
+    """Whether a turn of the other role must be put before `message`, because it cannot be joined.
+    `last` is the newest message that is not a system message, `out` everything before.
     """
     if lacks_answer(last, message):
         return True
@@ -256,10 +256,10 @@ def _lacks(last: Message, out: Placed, message: Message) -> bool:
 
 
 def _gap(before: Message, message: Message) -> Message:
-    return _word("user" if side_of(before) == "assistant" else "assistant", NOT_SHOWN, message)
+    return _filler("user" if side_of(before) == "assistant" else "assistant", NOT_SHOWN, message)
 
 
-def _word(role: Literal["user", "assistant"], text: str, before: Message) -> Message:
+def _filler(role: Literal["user", "assistant"], text: str, before: Message) -> Message:
     return Message.trusted(
         role=role,
         content=text,
@@ -291,7 +291,7 @@ def _numbered(message: Message, taken: set[str], waiting: dict[str, list[str]]) 
     if not pairs:
         return message
     wire = _exchanged(message.wire, [(a.raw, b.raw) for a, b in pairs if a.raw])
-    for a, b in pairs:  # here the id is in the message's own dictionary, not in a part's
+    for a, b in pairs:  # here the id is in the message's dictionary, not in a part's
         if wire == message.wire and isinstance(wire, Mapping):
             wire = _renamed(wire, _id_of(a), _id_of(b))
     return message.model_copy(update={"content": tuple(parts), "wire": wire})
@@ -310,7 +310,7 @@ def _renamed(raw: Raw, old: str, new: str) -> dict[str, Any]:
 
 
 def _exchanged(value: Any, pairs: list[tuple[Any, Any]]) -> Any:  # noqa: ANN401 - JSON
-    """Replace values inside a JSON value. A pair is (old, new). Each is used once, in order."""
+    """Replace values inside a JSON value. Each pair (old, new) is used once, in order."""
     if pairs and value == pairs[0][0]:
         return pairs.pop(0)[1]
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Arguments of tool calls: JSON as models wrote it, which is not always valid.
+"""Reads arguments of tool calls: JSON that a model wrote, which is not always valid.
 
 A model may leave arguments empty, stop in the middle, or write JSON that only some programs can
-read. The log keeps the original text. This module reads it, and rewrites it for every server.
+read. The log keeps the original text. This module parses it, and writes valid JSON for servers.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from compact.messages.characters import all_carried
 from compact.patterns import regex
 
 DEEPEST = 100
-"""Deepest nesting of JSON that is read. Deeper values break many programs."""
+"""Deepest nesting of JSON that is read. Many programs fail on deeper values."""
 _NESTING = regex(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
-"""Matches a string, even one that was cut off, or a bracket."""
+"""Matches a JSON string, even one that was cut off, or a bracket."""
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -43,7 +43,7 @@ def json_or(text: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - JSON has
 
 
 def leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
-    """Yield every JSON value that holds no others, with the nearest key above it."""
+    """Yield every text, number, bool or null inside a JSON value, with the nearest key above it."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from leaves(each, str(name))
@@ -72,15 +72,15 @@ _DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """Return a call's arguments as an object. Other values are put under the key `arguments`."""
+    """Return a call's arguments as an object. Any other value is put under the key `arguments`."""
     value = json_or(text, text) if text else {}
     return value if isinstance(value, dict) else {"arguments": value}
 
 
 def readable_arguments(text: str) -> str:
-    """Return a call's arguments as every server can read them: unchanged if they are a JSON object,
-    else as `arguments_of` reads them. llama.cpp answers 500 to each prompt with a call that it
-    cannot read.
+    """Return a call's arguments as JSON text that every server can read. A JSON object is returned
+    unchanged. Anything else is rewritten by `arguments_of`. llama.cpp answers 500 to every prompt
+    that holds a call with unreadable arguments.
     """
     value = json_or(text)
     if isinstance(value, dict) and ("\\u" not in text or all_carried(value) is value):

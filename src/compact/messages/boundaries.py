@@ -1,15 +1,15 @@
-"""Where a conversation may be cut: before a position that every function in `INVARIANTS` allows.
+"""Tells where a conversation may be cut, and which message lists providers accept.
 
-The messages between two neighbouring legal cuts are a group (`engine.groups`).
+A conversation may be cut before a position that every function in `INVARIANTS` allows. The messages
+between two neighbouring legal cuts are a group (`engine.groups`).
 
-What providers demand of a message list, as data, and a check of it.
-
+What providers demand of a message list is data: `ProviderRules`. `violations` checks a list.
 Sources: OpenAI API reference, "Create chat completion" (every tool call of an assistant message is
 answered by tool messages directly after it); OpenAI Responses (`function_call` items need their
 `function_call_output`; a `reasoning` item is refused "without its required following item");
 Ollama, "Tool calling" (results follow the message that called); Anthropic "Messages" and "Tool use"
 guides (first message is the user's, consecutive turns of one role are combined, tool results open
-the next user message). `messages.boundaries` computes legal cuts.
+the next user message).
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ from compact.messages.messages import SYSTEM_ROLES, Message, Thinking, ToolResul
 
 @dataclass(frozen=True, slots=True)
 class ProviderRules:
-    """What one provider demands."""
+    """What one provider demands of a message list."""
 
     results_adjacent: bool = True
     """Whether results must come directly after the message with the calls."""
     has_turns: bool = False
-    """Whether neighbours of one role form a turn. The user's turn is first; results open a turn."""
+    """Whether neighbours of one role form one turn. The user's turn must be first, and tool results
+    must come first in their turn."""
     has_items: bool = False
-    """Whether calls, results and reasoning are items. After reasoning comes an item of its
-    reply."""
+    """Whether calls, results and reasoning are separate items. An item of the same reply must
+    follow reasoning."""
 
 
 OPENAI_CHAT = ProviderRules()
-"""Ollama has the same rules."""
+"""The rules of OpenAI chat completions, and of Ollama."""
 OPENAI_RESPONSES = ProviderRules(results_adjacent=False, has_items=True)
 ANTHROPIC = ProviderRules(has_turns=True)
 
 
 def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
-    """Return every demand that the messages break, as text; none if they may be sent."""
+    """Return each rule that the messages break, as text. The list is empty if they may be sent."""
     problems = _pairing(messages, rules)
     if rules.has_turns:
         first = next(((i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES), None)
@@ -106,9 +107,9 @@ def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
 # --- boundaries -----------------------------------------------------------------------------------
 
 MOST_BETWEEN = 2
-"""How many messages may be between a call and its late result."""
+"""How many other messages may be between a call and its late result."""
 MOST_BESIDE = 8
-"""How many results of other calls of the same reply may come before these messages."""
+"""How many results of other calls of the same reply may come before those messages."""
 
 
 class Log(Protocol):
@@ -127,7 +128,7 @@ def results_follow_their_calls(history: Log, position: int) -> bool:
 
 
 def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -> bool:
-    """Forbid a cut between a call and its late result, where other messages came between."""
+    """Forbid a cut between a call and its late result, if other messages came between them."""
     for late in range(position, min(position + MOST_BETWEEN, len(history) - 1)):
         between = history[late]
         if between.tool_calls or between.tool_results:
@@ -140,7 +141,7 @@ def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -
 
 
 def replies_stay_whole(history: Log, position: int) -> bool:
-    """Forbid a cut inside a reply, even if results of parallel calls are between its pieces."""
+    """Forbid a cut inside a reply, even if results of parallel calls are between its messages."""
     reply = history[position].reply_id
     if reply is None:
         return True
@@ -151,7 +152,7 @@ def replies_stay_whole(history: Log, position: int) -> bool:
 
 
 def reasoning_stays_with_what_it_led_to(history: Log, position: int) -> bool:
-    """Forbid a cut between a message that is only reasoning and the assistant's next message."""
+    """Forbid a cut between a message that holds only reasoning and the assistant's next message."""
     return history[position].role != "assistant" or not is_reasoning(history[position - 1])
 
 

@@ -1,8 +1,8 @@
 """A cached property without a lock.
 
 `functools.cached_property` of Python 3.11 has one lock for all instances and holds it during the
-work. Other threads wait, and a child process forked meanwhile waits forever. Here two threads may
-both do the work; their results are equal.
+computation. Other threads wait for it, and a child process that was forked meanwhile waits forever.
+Here two threads may both compute the value; their results are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """Keeps the method's result in the object's dictionary."""
+    """Computes a value once, and keeps it in the instance's dictionary."""
 
     def __init__(self, work: Callable[[Any], T]) -> None:
         self._work = work

@@ -1,6 +1,6 @@
-"""Checks of arguments: unknown options, and a text where a list is needed.
+"""Checks of arguments: unknown options, names, and a text where a list is needed.
 
-Wrong types are left to Python and pydantic, messages to `messages.given`.
+Python and pydantic report wrong types. `messages.given` checks messages.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from compact.errors import InvalidArgument
 from compact.secrets.redaction import without_credentials
 
 LARGEST = 2**63 - 1
-"""Largest number that a store can hold."""
+"""Largest number that a store can hold (a signed 64-bit integer)."""
 
 
 def whole_number(value: object) -> int | None:
-    """Return the value as an int if it is a whole number of any library, but not a bool."""
+    """Return a whole number of any library as an int. Return None for a bool or anything else."""
     if isinstance(value, bool):
         return None
     try:
@@ -43,8 +43,8 @@ def known_options(given: Mapping[str, object], options: type) -> None:
 
 
 def named(name: str, value: object) -> str:
-    """Check and return the name of a session or scope. None is refused: as a scope it would mean
-    all.
+    """Check and return the name of a session or scope. None is refused, because it would mean all
+    scopes.
 
     Raises:
         InvalidArgument: the name is not a text, or is empty.
@@ -55,7 +55,7 @@ def named(name: str, value: object) -> str:
 
 
 def no_text(name: str, given: Iterable[object]) -> None:
-    """Refuse a text where a list is needed: it would be read letter by letter.
+    """Refuse a text where a list is needed. Python would read the text letter by letter.
 
     Raises:
         InvalidArgument: the value is a text.
@@ -65,14 +65,14 @@ def no_text(name: str, given: Iterable[object]) -> None:
 
 
 def of_field(error: ValidationError) -> InvalidArgument:
-    """Turn the first error that pydantic found into an error that names the field."""
+    """Turn pydantic's first error into an `InvalidArgument` that names the field."""
     first = error.errors(include_url=False)[0]
     name = ".".join(map(str, first["loc"])) or error.title
     return InvalidArgument(name, f"{name}: {first['msg']}, got {got(first['input'])}")
 
 
 def got(value: object) -> str:
-    """Return a value as errors quote it: short, and without credentials."""
+    """Return a value as error texts quote it: short, and without credentials."""
     try:
         return repr(without_credentials(value)) if isinstance(value, str) else reprlib.repr(value)
     except (ValueError, TypeError, RecursionError):

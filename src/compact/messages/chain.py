@@ -1,9 +1,11 @@
-"""The hash chain: each message's hash covers the chain before it and the message.
+"""The hash chain: the hash of a message covers the message and all messages before it.
 
-So one hash says which messages come before, and in which order. A client that resends its whole
-list is recognized by the longest known beginning. Equal messages have different hashes if different
-messages come before. The hash leaves out what clients add and drop: marks, ids, times, nulls, empty
-fields, cache marks, and the block around a single text.
+So one hash identifies a list of messages and their order. When a client resends its whole list, the
+longest known beginning is found by these hashes. Equal messages have different hashes if different
+messages come before them.
+
+The hash leaves out what clients add and drop: marks, ids, times, nulls, empty fields, cache marks,
+and the block around a single text.
 """
 
 from __future__ import annotations
@@ -19,31 +21,30 @@ from compact.messages.formats.known import FORMATS
 from compact.messages.messages import META, Message
 
 START = b""
-"""The hash before the first message."""
+"""The hash before the first message: no bytes."""
 SIZE = 16
-"""How many bytes a hash has: enough that two never agree by chance."""
-_NOT_SAID = frozenset((*META, "id", "timestamp"))
-"""Keys that compact adds to a dictionary, or that clients add and drop."""
+"""Bytes of a hash. 128 bits are enough that two different lists never agree by chance."""
+_IGNORED = frozenset((*META, "id", "timestamp"))
+"""Keys that compact adds to a message's dictionary, or that clients add and drop."""
 _NOTHING: tuple[object, ...] = (None, "", [], {})
-"""Empty values. Clients replace one by another."""
+"""Empty values. They are left out, because clients replace one by another."""
 _MARKS = frozenset(("cache_control",))
-"""Keys of a content block that clients move from one message to another."""
+"""Keys of a content block that clients move from message to message."""
 
 
 def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
-    """Return the chain's hash after one more message: a `Message` or a client's dictionary."""
-    return blake2b(before + _said(message), digest_size=SIZE).digest()
+    """Return the hash after one more message. The message may be a client's dictionary."""
+    return blake2b(before + _content_bytes(message), digest_size=SIZE).digest()
 
 
-def _said(message: Message | Mapping[str, Any]) -> bytes:
-    """Return the message's content as bytes that are equal for equal content."""
+def _content_bytes(message: Message | Mapping[str, Any]) -> bytes:
     if isinstance(message, Message):
         wire = None if message.edited else message.wire
         if wire is None:
             wires = FORMATS[message.wire_format or "chat_completions"].render((message,))
             wire = wires[0] if len(wires) == 1 else {"messages": wires}
         message = wire
-    plain = {k: v for k, v in message.items() if k not in _NOT_SAID and v not in _NOTHING}
+    plain = {k: v for k, v in message.items() if k not in _IGNORED and v not in _NOTHING}
     if not isinstance(plain.get("content", ""), str):
         plain["content"] = _plain_content(plain["content"])
     try:
@@ -53,7 +54,7 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
 
 
 def _as_read(data: bytes) -> bytes:
-    """Write this JSON again with orjson, so that equal values are equal bytes, if orjson can."""
+    """Write JSON bytes again with orjson, so that equal values give equal bytes, if it can."""
     try:
         return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -61,7 +62,7 @@ def _as_read(data: bytes) -> bytes:
 
 
 def _plain_content(content: object) -> object:
-    """Return content without what clients add to its blocks. A single text block becomes a text."""
+    """Return the content without fields that clients add. A single text block becomes a text."""
     if not isinstance(content, Sequence):
         return content
     blocks = [_plain_block(block) for block in content]

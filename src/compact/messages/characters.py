@@ -1,14 +1,12 @@
-"""Make texts fit for UTF-8.
+"""Makes texts safe to send: valid UTF-8, and without control tokens.
 
 A text that was cut inside an emoji, or read from a file that is not UTF-8, holds half a surrogate
 pair. A history keeps it, but a request cannot be written with it.
 
-Control tokens of chat templates inside the texts of people and tools.
-
-A local server (llama.cpp, Ollama, vLLM) fills a template with the messages and takes every control
-token in the result for real. So a typed token could speak as the system or end the prompt. Texts
-for such servers are changed so that no tokenizer reads a control token in them; the history keeps
-the original.
+A local server (llama.cpp, Ollama, vLLM) fills a chat template with the messages, and obeys every
+control token in the result. So a control token that a person typed or a tool returned could speak
+as the system or end the prompt. Texts for such servers are changed so that no tokenizer reads a
+control token in them. The history keeps the original.
 """
 
 from __future__ import annotations
@@ -23,19 +21,19 @@ from compact.patterns import regex
 
 _Json = TypeVar("_Json")
 PIECE = 65_536
-"""How many characters are changed at once: in about a millisecond, while other threads wait."""
+"""How many characters are changed at once. Other threads wait about a millisecond for it."""
 
 
 def piecewise(text: str, change: Callable[[str], str]) -> str:
-    """Change a long text piece by piece, so that other threads can run in between. Use it for
+    """Change a long text piece by piece, so that other threads can run in between. Use it only for
     changes that treat each character by itself.
     """
     return "".join(change(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
 
 
 def carried(text: str) -> str:
-    """Join neighbouring halves of a surrogate pair, and replace single halves by U+FFFD. If there
-    are none, return the text itself.
+    """Join neighbouring halves of a surrogate pair, and replace single halves by U+FFFD. Return the
+    text itself if it is ASCII.
     """
     if text.isascii():
         return text
@@ -43,8 +41,8 @@ def carried(text: str) -> str:
 
 
 def all_carried(value: _Json) -> _Json:
-    """Apply `carried` to all texts and keys of a JSON value. If nothing changes, return the value
-    itself.
+    """Apply `carried` to all texts and keys of a JSON value. Return the value itself if it can
+    already be written as UTF-8.
     """
     try:
         to_json(value)
@@ -86,14 +84,12 @@ Qwen, DeepSeek, Phi, T5 and others."""
 
 
 def defused(text: str) -> str:
-    """Put a space after the first character of each control token. If there is none, return the
-    text itself.
-    """
+    """Put a space after the first character of each control token."""
     if "<" not in text and "[" not in text:
         return text
     return _BEGINNING.sub(lambda found: f"{found[0]} ", text)
 
 
 def all_defused(value: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """Defuse every text of a JSON value. Keys stay unchanged."""
+    """Apply `defused` to every text of a JSON value. Keys stay unchanged."""
     return with_texts(value, defused)

@@ -1,14 +1,13 @@
-"""Checkpoints: summaries that replace spans of history, and the heading that identifies them.
+"""Checkpoints: summaries that replace spans of history. Their headings, levels and sizes.
 
-A checkpoint is a user-role message at the start of its span. Its first line carries an id and a
+A checkpoint is sent as a user message at the start of its span. Its first line carries an id and a
 digest of the text below (`messages.own_text`). When a client sends the text back, a matching digest
 proves that compact wrote it, so it is never taken for the user's. A heading that somebody else
 wrote has no matching digest.
 
-The levels of a checkpoint as it ages, and the most tokens that each may have (FR-4).
-
-They are detailed → moderate → compact → merged: by schedule, or earlier to save tokens. Each level
-has a cap, and so have all checkpoints together, so a prompt stays bounded.
+A checkpoint's level changes as it ages (FR-4): detailed → moderate → compact → merged. It changes
+by schedule, or earlier to save tokens. Each level has a cap, and so have all checkpoints together,
+so a prompt stays bounded.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest 
 PERSON = "person"
 """The value of `made_by` for a summary that a person wrote or changed."""
 NO_MODELS = frozenset((PERSON, "extractive", "receipt"))
-"""Values of `made_by` that do not name a model."""
+"""Values of `made_by` that are not the name of a model."""
 
 
 class Span(BaseModel, frozen=True, defer_build=True):
@@ -41,13 +40,13 @@ class Span(BaseModel, frozen=True, defer_build=True):
     first: int = Field(ge=0)
     last: int = Field(ge=0)
     messages: int = Field(ge=0)
-    """How many messages of the span are replaced; the others are kept."""
+    """How many messages of the span are replaced. The others are kept."""
     tokens: int | None = Field(default=None, ge=0)
-    """Tokens of the replaced messages, if counted."""
+    """Tokens of the replaced messages, if they were counted."""
 
 
 class Summary(BaseModel, frozen=True, defer_build=True):
-    """A summary as its writer returned it."""
+    """A summary as its writer (a model or code) returned it."""
 
     text: str
     """The summary in prose: what happened and why. The record that code writes is separate."""
@@ -55,13 +54,13 @@ class Summary(BaseModel, frozen=True, defer_build=True):
     anchors: tuple[str, ...] = ()
     """Facts that are kept word for word, the most important first."""
     finish: Finish = "stop"
-    """Why the writer stopped."""
+    """Why the model's answer ended."""
     seconds: float | None = None
     """How many seconds the model took to write the summary."""
     asked_again: str = Field(default="", exclude=True, repr=False)
-    """Why a second attempt was no better, if there was one."""
+    """Why a second attempt was no better. It is empty if there was none."""
     prompt: str = Field(default="", exclude=True, repr=False)
-    """The instructions that the model got with the messages, kept to recognize them later."""
+    """The instructions that the model got. They are kept to recognize them in the answer."""
 
 
 class SummaryRequest(BaseModel, frozen=True, defer_build=True):
@@ -70,52 +69,57 @@ class SummaryRequest(BaseModel, frozen=True, defer_build=True):
     messages: Sequence[Message]
     """The messages to summarize, in order."""
     kept: Sequence[Message] = ()
-    """Messages that the prompt shows next to the summary, so it need not repeat them."""
+    """Messages that the prompt shows next to the summary. The summary need not repeat them."""
     answers: Mapping[str, str] = Field(default_factory=dict)
-    """The id of a message to summarize → the user's reply to it in a kept message."""
+    """The id of a message to summarize → the user's reply to it, if that is in a kept message."""
     max_tokens: int = Field(ge=1)
     """Most tokens that the summary may have."""
     stand_in_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens of an extractive summary that replaces the model's. It may be longer: a small
-    model is asked for less than there is room for. None means `max_tokens`."""
+    """Most tokens of an extractive summary that replaces a model's. It may exceed `max_tokens`,
+    because a small model is asked for less than there is room for. None means `max_tokens`."""
     strategy: str = "task_state"
     level: Level = "detailed"
-    """How much detail is wanted. The token cap follows from the level."""
+    """How much detail is wanted. The token cap follows from it."""
     mode: str = "assistant"
-    """What the session is used for: it decides what a summary keeps first (`text.modes`)."""
+    """What the session is used for. It decides what a summary keeps first (`text.modes`)."""
     guidance: str = ""
-    """What else the user wants kept, in the user's words."""
+    """What else the summary should keep, in the user's words."""
     goals: tuple[str, ...] = ()
     """Texts of the open goals. A summary must not call them done."""
     open_tasks: tuple[str, ...] = ()
-    """Texts of the open subtasks. A summary must keep what was said about each."""
+    """Texts of the open subtasks. A summary must keep what was said about each of them."""
     record: str = ""
     """The record that code writes next to the summary. The reader of the summary sees both."""
     notes: Any = Field(default=None, exclude=True, repr=False)
-    """Notes already taken while reading the history, so that it is not read again; not stored."""
+    """Notes taken while the history was read, so that it is not read again. They are not stored."""
     reach: tuple[int, int] = (0, 1 << 60)
-    """Positions of these messages in the notes: first, and end (excluded)."""
+    """The positions of these messages in the notes: the first, and the end (excluded)."""
     previous: Summary | None = None
-    """The summary of everything before these messages. The new summary continues it."""
+    """The summary of everything before these messages, or None. The new summary continues it."""
 
 
 class Verdict(BaseModel, frozen=True, defer_build=True):
-    """The result of one rule of the gate, which checks each summary."""
+    """The result of one rule of the gate, which checks every summary."""
 
     rule: str
     passed: bool
     detail: str = ""
     """What was measured, and what was done if the summary broke the rule."""
     share: float | None = None
-    """The share (0 to 1) that the rule measured."""
+    """The share (0 to 1) that the rule measured. It is None if it measures none."""
 
 
 IN_RECORD = Verdict.model_construct(
     rule="record", passed=True, detail="a model sees it told in the record"
 )
-"""Marks a checkpoint whose facts are in the record. Models see a reference, people the summary."""
+"""Marks a checkpoint whose facts are in the record. For such a checkpoint, models see a reference
+to the record and people see the summary."""
 TOLD_IN_RECORD = "What was said and done is told in the record below."
-"""What a model sees instead of the summary of such a checkpoint."""
+"""The text that a model sees instead of the summary of a checkpoint marked by `IN_RECORD`."""
+
+
+OURS = MessageMetadata(source="checkpoint")
+"""The metadata of a checkpoint's message."""
 
 
 class Checkpoint(BaseModel, frozen=True, defer_build=True):
@@ -126,12 +130,12 @@ class Checkpoint(BaseModel, frozen=True, defer_build=True):
     summary: str
     level: Level = "detailed"
     number: int = Field(default=1, ge=1)
-    """The compression of the session (from 1) that made the checkpoint, or the newest of its
-    sources. Its age counts from there."""
+    """The number (from 1) of the compression that made the checkpoint, or that made the newest of
+    its sources. The checkpoint's age counts from there."""
     kept: tuple[int, ...] = ()
-    """Positions in the span whose messages stayed in the prompt."""
+    """Positions inside the span whose messages stayed in the prompt."""
     released: tuple[int, ...] = ()
-    """Positions before the span that an earlier checkpoint kept and this one replaces."""
+    """Positions before the span that an earlier checkpoint kept. This checkpoint replaces them."""
     anchors: tuple[str, ...] = ()
     token_count: int = Field(default=0, ge=0)
     made_by: str = "extractive"
@@ -140,13 +144,13 @@ class Checkpoint(BaseModel, frozen=True, defer_build=True):
     parents: tuple[str, ...] = ()
     """Ids of the checkpoints that this one replaced."""
     verdicts: tuple[Verdict, ...] = ()
-    """What the gate found in the summary."""
+    """What the gate found in the summary, one verdict for each rule."""
     until: datetime = Field(default_factory=clock_and_ids.now)
-    """The time of the last message that this checkpoint replaces."""
+    """The time of the last message that the checkpoint replaces."""
 
     @property
     def is_by_person(self) -> bool:
-        """Whether a person wrote the summary, or part of its source."""
+        """Whether a person wrote or changed the summary."""
         return self.made_by.partition(", ")[0] == PERSON
 
     @property
@@ -187,25 +191,25 @@ class Checkpoint(BaseModel, frozen=True, defer_build=True):
 
     def message(self, own: OwnText) -> Message:
         """Return the message that stands for the checkpoint in a prompt."""
-        return Message(
+        return Message.trusted(
             role="user",
             content=self.text(own),
             id=self.id,
             token_count=self.token_count or None,
             timestamp=self.until,
-            metadata=MessageMetadata(source="checkpoint"),
+            metadata=OURS,
         )
 
 
 def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
-    """Return an id made from the span, sources and summary: equal input gives an equal id."""
+    """Return a hash of the span, sources and summary as an id. Equal input gives an equal id."""
     sample = "\x00".join((*source_ids, summary))
     seed = f"{span.first}:{span.last}:{span.messages}:{sample}"
     return "ck-" + hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def record_message(text: str, *, messages: int, until: datetime, own: OwnText) -> Message:
-    """Return the record of the session's first `messages` messages, as a message."""
+    """Return the record of the session's first `messages` messages, as a user message."""
     whole = own.under(f"Record · as of message {messages:,}", f"{REFERENCE_LINE}\n\n{text}")
     return Message(
         role="user",
@@ -230,20 +234,20 @@ def summary_of(text: str) -> str:
 
 LEVELS: Sequence[Level] = ("detailed", "moderate", "compact", "merged")
 SCHEDULE: Mapping[Level, int] = {"detailed": 0, "moderate": 3, "compact": 6, "merged": 10}
-"""After how many further compressions a checkpoint gets the level."""
+"""The number of compressions after which a checkpoint gets the level."""
 SHARES: Mapping[Level, float] = {
     "detailed": 0.04,
     "moderate": 0.02,
     "compact": 0.01,
     "merged": 0.03,
 }
-"""Share of the usable window for one checkpoint. A new one may also use what others leave."""
+"""Share of the usable window for one checkpoint. A new one may also use what the others leave."""
 LEAST: Mapping[Level, int] = {"detailed": 400, "moderate": 240, "compact": 160, "merged": 400}
-"""Tokens that a level may take even in a small window: fewer hold little but the heading."""
+"""Tokens that a checkpoint may take even in a small window. Fewer hold little but the heading."""
 ALL_SHARE = 0.20
 """Largest share of the usable window for all checkpoints together."""
 RECORD_SHARE = 0.12
-"""Share of the usable window for the record that code writes. Spare room may go to it, too."""
+"""Share of the usable window for the record that code writes. It may also take spare tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,12 +272,13 @@ class Caps:
 
 
 def level_at(age: int) -> Level:
-    """Return the scheduled level at that age, which is counted in compressions."""
+    """Return the scheduled level at an age, which is a number of compressions."""
     return next(level for level in reversed(LEVELS) if age >= SCHEDULE[level])
 
 
 def aged(checkpoint: Checkpoint, number: int) -> Checkpoint:
-    """Return the checkpoint at its scheduled level at the session's compression `number`.
+    """Return the checkpoint at the level that the schedule gives it at the session's compression
+    `number`.
 
     The level follows from stored numbers, so it is the same after the session is opened again.
     """
@@ -289,5 +294,5 @@ def at_level(checkpoint: Checkpoint, level: Level) -> Checkpoint:
 
 
 def older(one: Level, other: Level) -> Level:
-    """Return the later of two levels."""
+    """Return the later of two levels in the order of `LEVELS`."""
     return max(one, other, key=LEVELS.index)

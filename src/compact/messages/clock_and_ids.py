@@ -35,7 +35,7 @@ def new_id() -> str:
 
 @contextmanager
 def using(*, clock: Clock | None = None, new_id: IdFactory | None = None) -> Iterator[None]:
-    """Take missing times and ids from these functions within the block."""
+    """Use these functions for default times and ids within the block."""
     before = _clock.get(), _new_id.get()
     _clock.set(clock or before[0])
     _new_id.set(new_id or before[1])

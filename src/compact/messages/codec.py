@@ -39,13 +39,13 @@ _STRICT = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SLOW = b" "
-"""Prefix of JSON that only the slower reader reads right. Other readers skip white space."""
+"""Marks JSON that orjson cannot write. Only `json` reads it right. Readers skip the space."""
 _PLAIN = 2
 """How many fields a dictionary has that holds only a role and a text."""
-_SAID = ("content", "output")
-"""Keys under which a dictionary holds content: a message's, or a tool's output."""
-_HERE = 0
-"""Put into a stored dictionary where its text was taken out. Content in JSON is never 0."""
+_CONTENT_KEYS = ("content", "output")
+"""Keys under which a dictionary holds content: a message's content, or a tool's output."""
+_TAKEN_OUT = 0
+"""Put into a stored dictionary where its text was taken out. Content is never 0 in JSON."""
 _PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
 """Key of a payload → the place in a message that errors name."""
 _PARTS: Mapping[str, type[Part]] = {
@@ -54,28 +54,28 @@ _PARTS: Mapping[str, type[Part]] = {
 
 
 class Encoded(NamedTuple):
-    """A message in two pieces."""
+    """A message in two pieces, as a store keeps it."""
 
     content: str | None
-    """The text, if the message is plain text that a store can hold."""
+    """The message's text, if it is plain text that a store can hold. Otherwise None."""
     payload: bytes
-    """Everything else as JSON, except role, id, time and importance."""
+    """Everything else as JSON. Role, id, time and importance are stored separately."""
 
 
 def encode(message: Message, path: str = "message") -> Encoded:
-    """Return the message's content and payload. `path` is used in errors.
+    """Return the message's content and payload. Errors name the message by `path`.
 
     Raises:
         InvalidMessage: a value cannot be written as JSON; the error says which and where.
     """
     body: dict[str, Any] = {}
     content: str | None = None
-    is_wire = _is_told_by_wire(message)
+    is_wire = _is_in_wire(message)
     if is_wire:
         wire = dict(message.wire or {})
         text = wire.get("content")
         if isinstance(text, str) and is_storable(text):
-            content, wire["content"] = text, _HERE
+            content, wire["content"] = text, _TAKEN_OUT
         body["w"], body["f"] = wire, message.wire_format
     elif isinstance(message.content, str) and is_storable(message.content):
         content = message.content
@@ -96,7 +96,7 @@ def encode(message: Message, path: str = "message") -> Encoded:
 
 
 def check(message: Message, path: str = "message") -> None:
-    """Refuse what `encode` refuses, for stores that keep messages as objects.
+    """Raise the errors that `encode` would raise. Stores that keep messages as objects call it.
 
     Raises:
         InvalidMessage: as `encode`.
@@ -118,22 +118,22 @@ def _extras(message: Message) -> dict[str, Any]:
     return {k: v for k, v in extras.items() if v is not None}
 
 
-def _is_told_by_wire(message: Message) -> bool:
-    """Whether the wire dictionary, if read again, gives this message's role and content."""
+def _is_in_wire(message: Message) -> bool:
+    """Whether the message's role and content can be read again from its wire dictionary."""
     if message.wire is None or message.edited or not message.wire_format:
         return False
     if isinstance(message.content, str):
         same = message.wire.get("content") == message.content
         return same and message.wire.get("role") == message.role
     try:
-        role, content = format_named(message.wire_format).said(message.wire, "message")
+        role, content = format_named(message.wire_format).role_and_content(message.wire, "message")
     except InvalidMessage:
         return False
     return content == message.content and role == message.role
 
 
 def is_storable(text: str) -> bool:
-    """Whether a database can hold the text: no lone surrogate and no NUL."""
+    """Whether a database can hold the text: it has no lone surrogate and no NUL."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -160,7 +160,7 @@ def decode(
         if content is not None and len(wire) == _PLAIN and "role" in wire and role != "tool":
             parts = content
         else:
-            parts = format_named(format_name).said(wire, "message")[1]
+            parts = format_named(format_name).role_and_content(wire, "message")[1]
     elif "p" in body:
         parts = tuple(_part_of(part) for part in body["p"])
     else:
@@ -196,7 +196,7 @@ def encode_whole(message: Message) -> dict[str, Any]:
 
 
 def encode_piece(piece: Piece) -> object:
-    """Return a piece of a projection as one JSON value."""
+    """Return one piece of a projection as a JSON value."""
     match piece:
         case Run():
             return [piece.first, piece.last]
@@ -207,7 +207,7 @@ def encode_piece(piece: Piece) -> object:
 
 
 def decode_whole(value: Mapping[str, Any]) -> Message:
-    """Build the message from the value that `encode_whole` made."""
+    """Build a message from the value that `encode_whole` made."""
     return decode(
         value["content"],
         dump(value["payload"]),
@@ -225,12 +225,12 @@ def instant(at: datetime) -> int:
 
 
 def _without_content(raw: Raw | None) -> Raw | None:
-    """Empty the content of an edited message's wire dictionary: it is never sent again."""
-    return None if raw is None else {**raw, **{key: "" for key in _SAID if key in raw}}
+    """Empty the content of an edited message's dictionary. The old content is never sent again."""
+    return None if raw is None else {**raw, **{key: "" for key in _CONTENT_KEYS if key in raw}}
 
 
 def _slim(part: Part) -> Part:
-    """Return a shortened result without the whole text from which it was made."""
+    """Return the result without its original whole text, if the text was shortened."""
     if not isinstance(part, ToolResult) or part.raw is None:
         return part
     original = part.raw.get("content", part.raw.get("output"))
@@ -258,7 +258,7 @@ def _part_of(value: Mapping[str, Any]) -> Part:
 
 def dump(value: object) -> bytes:
     """Write a JSON value as bytes. What orjson refuses (lone surrogates, huge numbers) is written
-    by the slower writer. Two neighbouring halves of a surrogate pair come back as one character.
+    by `json`. Two neighbouring halves of a surrogate pair are later read as one character.
 
     Raises:
         InvalidMessage: a value cannot be written as JSON; the error says which and where.
@@ -270,8 +270,8 @@ def dump(value: object) -> bytes:
 
 
 def _fast(value: object) -> bytes | None:
-    """Write the value with orjson; None if it refuses. orjson writes NaN and infinities as null, so
-    `json` checks every result that contains null.
+    """Write the value with orjson. Return None if orjson refuses it. orjson writes NaN and
+    infinities as null, so `json` checks every result that contains null.
     """
     try:
         data = orjson.dumps(value, default=_plain, option=_STRICT)

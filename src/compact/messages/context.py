@@ -16,21 +16,21 @@ from compact.messages.messages import Image, Message, ToolCall
 
 
 class ActiveContext(BaseModel, frozen=True, defer_build=True):
-    """The messages of a prompt, in the order of the log. A checkpoint is at its span's start."""
+    """The messages of a prompt, in the log's order. A checkpoint is at the start of its span."""
 
     messages: tuple[Message, ...]
-    """The messages as the history keeps them; `sent` gives what is sent."""
+    """The messages as the history keeps them. The property `sent` gives what is sent."""
     seams: tuple[int, ...] = ()
-    """Indexes of messages that are sent as one with the message before."""
+    """Indexes of messages that are sent joined with the message before them."""
     strict_turns: bool = False
     """Whether the server refuses two messages of one role in a row."""
     tokens: int = Field(ge=0)
-    """Tokens of the whole prompt: messages, framing, system field and tools."""
+    """Tokens of the whole prompt: messages, framing, separate system field and tools."""
     checkpoints: tuple[Checkpoint, ...] = ()
     system: str | tuple[Mapping[str, Any], ...] | None = None
-    """The content of a separate system field: text, or a provider's blocks."""
+    """The content of a separate system field, if there is one: text, or a provider's blocks."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """Tool schemas that are sent too, in the form of the caller's provider."""
+    """Tool schemas that are sent with the messages, in the form of the caller's provider."""
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -58,14 +58,14 @@ class ActiveContext(BaseModel, frozen=True, defer_build=True):
         return carried("\n\n".join(str(block.get("text", "")) for block in self.system))
 
     def render_text(self) -> str:
-        """Return the context as text that the model sees: what is counted as tokens."""
+        """Return the context as text: the part of a prompt that is counted as tokens."""
         system = self.system_text
         before = [Message(role="system", content=system)] if system else []
         return render_text([*before, *self.messages])
 
 
 def sendable(value: object) -> ActiveContext:
-    """Return the value if it is an active context. For callers without type checks.
+    """Return the value if it is an active context. It serves callers without type checks.
 
     Raises:
         WrongLayer: the value is something else; the error says what, and where to get a context.
@@ -79,7 +79,7 @@ def sendable(value: object) -> ActiveContext:
 
 
 def render_text(messages: Sequence[Message]) -> str:
-    """Return messages as text, each under its role. Its tokens are at most those counted."""
+    """Return messages as text, each under its role. It has at most the counted tokens."""
     return "\n".join(f"{m.role}:\n" + "\n".join(_visible(m)) for m in messages)
 
 

@@ -21,7 +21,7 @@ def copied(value: T) -> T:
     own: Any = value
     kind = type(own)
     if kind is dict:
-        own = own.copy()  # faster than a new one: most values are texts
+        own = own.copy()  # faster than building a new dict: most values are texts
         for k, v in own.items():
             if type(v) not in _ATOMS:
                 own[k] = copied(v)
@@ -41,23 +41,23 @@ def copied(value: T) -> T:
 
 class Originals:
     """Holds dictionaries that never change and are copied (`copied`) again and again. Each is
-    searched once. Values nested in them are then copied in one pass by kind.
+    searched once. Nested values are then copied in one pass for each kind.
     """
 
     def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:
         self._values: list[dict[str, Any]] = []
         self._dicts: list[dict[str, Any]] = []
         self._others: list[Callable[[], Any]] = []
-        """All nested dictionaries, and functions that copy the other nested values."""
+        """Functions that copy the nested values that are not dictionaries."""
         self._inside: dict[tuple[int, int], list[_Inside]] = defaultdict(list)
-        """(kind of holder, kind of value) → where they are: the holder, the key, the value."""
+        """(kind of holder, kind of value) → places: holder's index, key, value's index."""
         self.insert(0, values)
 
     def __len__(self) -> int:
         return len(self._values)
 
     def insert(self, place: int, values: Sequence[dict[str, Any]]) -> None:
-        """Insert values before the value at that place."""
+        """Insert values before the value at index `place`."""
         if place < len(self._values):
             for (outer, _), rows in self._inside.items():
                 if outer == _VALUE:
@@ -77,14 +77,14 @@ class Originals:
         return values
 
     def _look_through(self, kind: int, place: int, items: Iterable[tuple[Any, Any]]) -> None:
-        """Record which of these items need copying; `kind` and `place` say what holds them."""
+        """Record which items need copying. `kind` and `place` identify what holds them."""
         for key, value in items:
             if type(value) in _ATOMS:
                 continue
-            inner, stands = self._taken(value)
+            inner, stands = self._recorded(value)
             self._inside[kind, inner].append((place, key, stands))
 
-    def _taken(self, value: Any) -> tuple[int, int]:  # noqa: ANN401 - what a dictionary holds
+    def _recorded(self, value: Any) -> tuple[int, int]:  # noqa: ANN401 - what a dictionary holds
         if isinstance(value, dict):
             place = len(self._dicts)
             self._dicts.append(value)
@@ -102,7 +102,7 @@ _Inside = tuple[int, Any, int]
 
 
 def copied_message(message: Message) -> Message:
-    """Copy the message with its dictionaries (`copied`), or return it if it has none."""
+    """Copy the message with its dictionaries (`copied`). Without any, return the message itself."""
     update: dict[str, Any] = {}
     if message.wire is not None:
         update["wire"] = copied(message.wire)

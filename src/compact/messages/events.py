@@ -1,8 +1,8 @@
-"""Typed events: what compact reports to listeners. `telemetry` delivers them.
+"""Typed events that compact reports to listeners. `telemetry` delivers them.
 
-Each has a name, a time and a session id. Counts are messages or tokens, as the field says. A field
-that may quote a conversation is marked with `CONTENT`: `telemetry.plain_words` keeps it from
-exporters.
+Each event has a name, a time and a session id. Counts are messages or tokens, as the field says. A
+field that may quote a conversation is marked with `CONTENT`, so that `telemetry.plain_words` keeps
+it from exporters.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from compact.messages.policy import CompactPolicy
 Stage = Literal["identify", "prepare", "summarize", "checkpoint", "update", "validate"]
 STAGES: tuple[Stage, ...] = ("identify", "prepare", "summarize", "checkpoint", "update", "validate")
 CONTENT: JsonDict = {"content": True}
-"""Marks a field that may quote a conversation, directly or through a model or server."""
+"""Marks a field that may quote a conversation, also through a model's or server's answer."""
 
 
 class Event(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """Fields of every event. The name comes from the class's name unless the class sets one."""
+    """The fields of every event. The name comes from the class's name unless the class sets one."""
 
     name: ClassVar[str] = "compact.event"
     session_id: str = ""
@@ -57,18 +57,18 @@ class TokenEstimate(Event):
     tokens: int
     """Tokens of the whole prompt."""
     limit: int
-    """The prompt's upper bound, in tokens."""
+    """The limit of the prompt, in tokens."""
     messages: int
-    """Messages in the history."""
+    """Number of messages in the history."""
     tokenizer: str
-    """The tokenizer that counted."""
+    """The tokenizer that counted the prompt."""
     exact: bool
-    """Whether the count is the model's own; else it is an estimate."""
+    """Whether the model's own tokenizer counted. Otherwise the count is an estimate."""
     complete: bool = True
-    """Whether all messages were counted; else counting stopped above the limit."""
+    """Whether all messages were counted. Otherwise counting stopped above the limit."""
     beside: Mapping[str, int] = Field(default_factory=dict)
-    """Tokens of what is sent beside the messages, by part: tool schemas, a system prompt in a field
-    of its own, goals. They are included in `tokens`."""
+    """Tokens of what is sent beside the messages, by part: tool schemas, a system prompt in a
+    separate field, goals. `tokens` includes them."""
 
 
 class TriggerDecision(Event):
@@ -79,17 +79,17 @@ class TriggerDecision(Event):
     tokens: int
     """Tokens of the prompt."""
     trigger: int
-    """Tokens from which it is compressed."""
+    """The number of tokens from which the session is compressed."""
     reason: str
-    """Why it is compressed or not, in words."""
+    """Why the session is compressed or not, in words."""
     window: int = 0
     """The window's size in tokens."""
     model: str = ""
-    """The key of the window's model; empty if none is named."""
+    """The key of the window's model. It is empty if no model is named."""
     policy: CompactPolicy | None = None
-    """The applied policy. As JSON it has no `guidance`, which holds a person's own words."""
+    """The applied policy. As JSON it has no `guidance`, because that holds a person's own words."""
     guided: bool = False
-    """Whether it has guidance: a person's words on what else a summary keeps."""
+    """Whether the policy has guidance: a person's words on what else a summary keeps."""
 
 
 class StageStarted(Event):
@@ -98,22 +98,22 @@ class StageStarted(Event):
     stage: Stage
     """`identify`, `prepare`, `summarize`, `checkpoint`, `update` or `validate`."""
     done: float
-    """The share of the work done so far, 0 to 1."""
+    """The share of the work that is done so far, 0 to 1."""
 
 
 class StoryAsked(Event):
-    """A model is asked for a story, or for a part of one."""
+    """A model is asked for a story (a summary in prose), or for a part of one."""
 
     model: str
     """The key of the model."""
     part: int
-    """Which part, counted from 1; the last one joins the others."""
+    """The number of the part, from 1. The last part joins the others."""
     parts: int
-    """How many parts there are."""
+    """The number of parts."""
     elapsed: float
     """Seconds since the story began."""
     limit: float | None
-    """Upper bound of seconds for the whole story; None if it has none."""
+    """Upper bound of seconds for the whole story. It is None if there is no bound."""
 
 
 class SummaryCreated(Event):
@@ -122,15 +122,15 @@ class SummaryCreated(Event):
     checkpoint_id: str
     """The checkpoint's id."""
     messages: int
-    """Messages that it replaces."""
+    """Number of messages that the checkpoint replaces."""
     source_tokens: int | None
     """Tokens of the replaced messages; None if they were not counted."""
     tokens: int
     """Tokens of the checkpoint."""
     made_by: str
-    """The checkpoint's writer: `extractive` or `receipt` (code), `person`, or a model."""
+    """The writer: `extractive` or `receipt` (both are code), `person`, or a model's name."""
     seconds: float | None = None
-    """Seconds that a model took to write it; None if no model did."""
+    """Seconds that a model took to write it. It is None if code or a person wrote it."""
     level: str = "detailed"
     """`detailed`, `moderate`, `compact` or `merged`."""
     summary: str = Field(default="", json_schema_extra=CONTENT)
@@ -138,55 +138,55 @@ class SummaryCreated(Event):
 
 
 class SummaryReplaced(Event):
-    """A summary was refused or never came; another one replaces it."""
+    """A summary was refused or did not arrive. Another one replaces it."""
 
     made_by: str
-    """The writer of the replacement."""
+    """The writer of the replacing summary."""
     reason: str = Field(json_schema_extra=CONTENT)
     """Why the summary was replaced, in words."""
     rules: tuple[str, ...] = ()
-    """The gate's rules that refused it; none if it never came."""
+    """The gate's rules that refused the summary. It is empty if no summary arrived."""
 
 
 class PrunedMessages(Event):
     """Messages left the active context or were shortened in it."""
 
     covered: int
-    """Messages that checkpoints replace."""
+    """Number of messages that checkpoints replace."""
     masked: int
-    """Messages shown as stubs."""
+    """Number of messages that are shown as stubs."""
     clipped: int
-    """Messages cut in the middle."""
+    """Number of messages that are cut in the middle."""
     tokens_before: int | None
-    """Tokens of the prompt before; None if counting stopped at the limit."""
+    """Tokens of the prompt before. It is None if counting stopped at the limit."""
     tokens_after: int
     """Tokens of the prompt afterwards."""
     kept: int = 0
-    """Messages that stay word for word, pinned ones among them."""
+    """Number of messages that stay word for word, including pinned ones."""
     pinned: int = 0
-    """Messages that are pinned."""
+    """Number of pinned messages."""
 
 
 class ErrorRaised(Event):
     """Something failed: a compression, its summarizer, an archive, recall, or goal tracking. The
-    history, and what is in force, stay unchanged.
+    history and the current view stay unchanged.
     """
 
     name: ClassVar[str] = "compact.error"
     stage: str
-    """The stage that failed: of a compression, `draft` where it could not begin, `commit` where the
-    result could not be stored; `track` where progress could not be noted, `recall` where memory
-    could not be asked."""
+    """The stage that failed. A compression has six stages, and two more names: `draft` if it could
+    not begin, `commit` if its result could not be stored. `track` means that goals could not be
+    updated. `recall` means that memory could not be searched."""
     error: str
-    """The kind of error, such as `ModelUnavailable`."""
+    """The class of the error, such as `ModelUnavailable`."""
     message: str = Field(json_schema_extra=CONTENT)
     """The error's text."""
     serves: str = ""
-    """What is served instead, in words; empty if nothing fits."""
+    """What is served instead, in words. It is empty if nothing fits."""
 
     @classmethod
     def of(cls, error: Exception, stage: str, serves: str = "") -> ErrorRaised:
-        """The event of an error."""
+        """Return the event of an error."""
         return cls(stage=stage, error=type(error).__name__, message=str(error), serves=serves)
 
 
@@ -198,33 +198,33 @@ class TurnsQuoted(Event):
     turns: int
     """Number of turns."""
     sessions: int
-    """Number of their sessions."""
+    """Number of sessions that the turns come from."""
     tokens: int
     """Tokens of the message that quotes them."""
 
 
 class Committed(Event):
-    """A compression was put in force."""
+    """A compression was committed: prompts now use it."""
 
     move: int
     """The number of the move in its store."""
     window: int
     """The window's size in tokens."""
     checkpoints: int
-    """Checkpoints in force."""
+    """Number of checkpoints that prompts now use."""
 
 
 class DraftDropped(Event):
-    """An unfinished compression was found, and dropped."""
+    """An unfinished compression was found and dropped."""
 
     window: int
     """The window's size in tokens."""
     since: datetime
-    """When it was begun."""
+    """When the compression was begun."""
 
 
 class EmergencyRung(Event):
-    """One rung of the emergency ladder, measured."""
+    """One rung of the emergency ladder was tried and measured."""
 
     name: ClassVar[str] = "compact.emergency"
     rung: str
@@ -234,40 +234,40 @@ class EmergencyRung(Event):
     tokens_before: int
     """Tokens of the prompt before."""
     tokens_after: int | None
-    """Tokens afterwards; None if the rung could make no context."""
+    """Tokens of the prompt afterwards. It is None if the rung could not make a prompt."""
     needed: int
-    """Upper bound of the prompt, in tokens."""
+    """The limit of the prompt, in tokens."""
 
 
 class BreakerOpened(Event):
-    """The summarizer failed repeatedly or did not answer; it is not asked for a while."""
+    """The summarizer failed repeatedly or did not answer. It is not asked for a while."""
 
     failures: int
-    """Failures in a row."""
+    """Number of failures in a row."""
     until: datetime
-    """The time when it is asked again."""
+    """The time from which the summarizer is asked again."""
 
 
 class SummarizerChosen(Event):
-    """A session's first summary is due. Its named model writes it, or code does."""
+    """A session's first summary is due. This event says whether a model or code writes it."""
 
     model: str
-    """The key of the session's model, if it writes; empty if code does."""
+    """The key of the model that writes. It is empty if code writes."""
     reason: str
-    """Why code writes, in words; empty if the model does."""
+    """Why code writes, in words. It is empty if a model writes."""
 
 
 class WindowCapped(Event):
-    """A window is smaller than requested, because a provider said so, now or earlier."""
+    """A window is smaller than requested, because a provider reported a smaller one."""
 
     asked: int
-    """The requested size, in tokens."""
+    """The requested size of the window, in tokens."""
     size: int
-    """The window's size in tokens."""
+    """The actual size of the window, in tokens."""
 
 
 class RatioLearned(Event):
-    """A provider reported a prompt's tokens; later counts are corrected."""
+    """A provider reported how many tokens a prompt had. Later counts are corrected by it."""
 
     counted: int
     """Tokens that compact counted."""
@@ -278,19 +278,19 @@ class RatioLearned(Event):
 
 
 class BranchTaken(Event):
-    """A list that was sent whole differs from the history; it continues as a branch."""
+    """A client's whole list differs from the history. It continues as a branch."""
 
     branch_id: str
     """The new branch's id."""
     known: int
-    """Messages of the history that it continues."""
+    """Number of the history's messages that the branch shares."""
     left: int
-    """Messages of the history that stay on the earlier branch."""
+    """Number of the history's messages that stay on the earlier branch only."""
     new: int
-    """Messages that it adds."""
+    """Number of messages that the branch adds."""
     reason: str
-    """`edited`; or `unknown`: only its system prompt was known, or it holds a checkpoint of another
-    history, which is kept as text."""
+    """`edited`, or `unknown`. Unknown means that only the system prompt was known, or that the list
+    holds a checkpoint of another history, which is kept as text."""
 
 
 class ModelAskedAgain(Event):
@@ -299,7 +299,7 @@ class ModelAskedAgain(Event):
     model: str
     """The key of the model."""
     attempt: int
-    """Attempts so far."""
+    """Number of attempts so far."""
     wait: float
     """Seconds until the next attempt."""
     reason: str = Field(json_schema_extra=CONTENT)
@@ -336,7 +336,7 @@ class ModelChanged(Event):
 
 
 class ToolsWithdrawn(Event):
-    """A model cannot call tools after all; from now on it is asked without them."""
+    """A model turned out to be unable to call tools. From now on it is asked without them."""
 
     model: str
     """The key of the model."""
@@ -345,24 +345,24 @@ class ToolsWithdrawn(Event):
 
 
 class PromptOverBudget(Event):
-    """A part does not fit into the system prompt. The caller's own words are still sent whole."""
+    """A part does not fit into the system prompt. The caller's own text is still sent whole."""
 
     window: int
     """The window's size in tokens."""
     part: str
-    """The part's name, such as `Skill sailing`; the caller's own words are `system prompt`."""
+    """The part's name, such as `Skill sailing`. The caller's own text is `system prompt`."""
     tokens: int
     """Tokens of the part."""
     budget: int
-    """Upper bound of the system prompt, in tokens."""
+    """The limit of the system prompt, in tokens."""
     is_left_out: bool
-    """Whether it is left out."""
+    """Whether the part is left out of the prompt."""
     reason: str
     """Why the part does not fit, in words."""
 
 
 class GoalsChanged(Event):
-    """A model's answer changed the goals by its markers (`text.markers`)."""
+    """A model's answer changed the goals by markers in its text (`text.markers`)."""
 
     changes: tuple[str, ...] = Field(json_schema_extra=CONTENT)
     """The accepted markers, as lines."""
@@ -371,7 +371,7 @@ class GoalsChanged(Event):
 
 
 class Archival(Event):
-    """A transcript or a summary of a compression was stored outside of the session's store."""
+    """A transcript or a summary of a compression was stored outside the session's store."""
 
     what: str
     """`transcript` or `summary`."""
@@ -383,22 +383,22 @@ class MemoryAged(Event):
     """Memory was aged automatically. If that failed, it is tried again within hours."""
 
     digests: int
-    """Digests that were written."""
+    """Number of digests that were written."""
     archived: int
-    """Sessions whose messages were moved to the archive."""
+    """Number of sessions whose messages were moved to the archive."""
     failed: int
-    """Sessions that could not be archived. The next run tries again."""
+    """Number of sessions that could not be archived. The next run tries again."""
     problem: str = ""
-    """Why the run, or the archiving of sessions, failed. Empty if nothing did."""
+    """Why the run, or the archiving of sessions, failed. It is empty if nothing failed."""
 
 
 class TrustFaded(Event):
-    """After so many compressions a model of this size may have lost track."""
+    """A session was compressed so often that a model of this size may have lost track."""
 
     window: int
     """The window's size in tokens."""
     compressions: int
-    """How often it was compressed."""
+    """How often the session was compressed."""
     score: float
     """The reliability score, from 0 to 1."""
     warning: str
@@ -406,27 +406,27 @@ class TrustFaded(Event):
 
 
 class EventsDropped(Event):
-    """An exporter lost events: its queue was full, or its server was down or refused them."""
+    """An exporter lost events. Its queue was full, or its server was down or refused them."""
 
     exporter: str
-    """The exporter's class."""
+    """The name of the exporter's class."""
     count: int
-    """Events it lost since it was added."""
+    """Number of events that it lost since it was added."""
 
 
 class Heartbeat(Event):
-    """An exporter is alive but had nothing to send for a while."""
+    """An exporter works but had nothing to send for a while."""
 
     exporter: str
-    """The exporter's class."""
+    """The name of the exporter's class."""
     sent: int
-    """Events it delivered since it was added."""
+    """Number of events that it delivered since it was added."""
     dropped: int
-    """Events it lost."""
+    """Number of events that it lost since it was added."""
 
 
 class RedactionOff(Event):
     """A setting turned redaction off: exports contain secrets."""
 
     severity: Literal["high"] = "high"
-    """How serious that is."""
+    """How serious the event is."""

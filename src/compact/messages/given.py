@@ -1,8 +1,8 @@
-"""Messages from callers: dictionaries, objects of providers' clients, or anything else.
+"""Checks messages from callers: dictionaries, objects of providers' clients, or anything else.
 
 Clients return objects (`response.choices[0].message`, the blocks of an answer's content). They are
 recognized by their `model_dump` method, and become the dictionaries that their own clients would
-send. Any other value that JSON cannot hold is refused here, and the error names its place. So the
+send. Any other value that JSON cannot hold is refused, and the error names its place. So the
 formats get plain values only.
 """
 
@@ -21,7 +21,7 @@ from compact.messages.messages import META, Message, metadata_in
 from compact.messages.times import TIMES
 
 MOST_VALUES = 200_000
-"""Most values in one message. It also stops lists that contain themselves."""
+"""Most values in one message. The limit also stops lists that contain themselves."""
 
 
 _MARKS = frozenset(("pinned", "protected", "important", "tags", "source"))
@@ -32,7 +32,7 @@ _FIELDS = frozenset(
         *("thinking", "reasoning_content", "call_id", "arguments", "output", "summary", "status"),
     )
 )
-"""Known fields of a message: compact's own, and those of the formats that can be read."""
+"""Known fields of a message: those of compact, and those of the formats that compact reads."""
 
 
 @runtime_checkable
@@ -40,22 +40,22 @@ class Dumps(Protocol):
     """An object of a provider's client that can be written as a dictionary."""
 
     def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
-        """Return the fields that were set."""
+        """Return the fields that were set, as a dictionary."""
 
 
 Given = Message | Mapping[str, Any] | Dumps
-"""What a caller may pass as a message."""
+"""The types that a caller may pass as a message."""
 _TEXT = {str}
 _PLAIN_KINDS = frozenset((dict, Message))
-"""Usual types of messages. A list of only these needs no check of each item."""
+"""The usual types of messages. A list with only these types needs no check of each item."""
 _TEXTS = (str, bytes, bytearray, memoryview)
 _Step = tuple["_Step", object] | str
-"""A place in a value: the place that contains it, and its name there."""
+"""The place of a value: a text, or the place of the value that contains it and the key there."""
 
 
 def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
-    """Return the caller's list if every item may be a message. Contents are checked later, when
-    they are read.
+    """Return the caller's list if every item can be a message. Contents are checked later, when the
+    messages are read.
 
     Raises:
         InvalidMessage: not a list, or an item is not a message; the error names the place.
@@ -68,7 +68,7 @@ def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
 
 
 def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
-    """Return the value if it may be a message. `path` says where it is, for the error.
+    """Return the value if it can be a message. Errors name it by `path`.
 
     Raises:
         InvalidMessage: the value is not a message.
@@ -81,18 +81,19 @@ def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
     made = plain(value, path)
     if not isinstance(made, Mapping) or not isinstance(made.get("role", made.get("type")), str):
         raise InvalidMessage(path, f"a {kind} is no message; give the message that is in it")
-    if "stop_reason" in made:  # the whole answer of Anthropic's client
+    if "stop_reason" in made:  # this is the whole answer of Anthropic's client
         return {"role": made["role"], "content": made.get("content")}
     return made
 
 
 def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """Return a copy of the value that JSON can hold: objects become dictionaries, times texts.
+    """Return a copy of the value that JSON can hold. Objects with `model_dump`, as clients return
+    them, become dictionaries. Dates and times become texts.
 
     Raises:
-        InvalidMessage: JSON cannot hold a value inside (another object, NaN, a number of thousands
-            of digits, a key that is not a text), or the value is nested deeper than `DEEPEST`, or
-            holds more than `MOST_VALUES` values. The error names the place.
+        InvalidMessage: JSON cannot hold the value, it is nested deeper than `DEEPEST`, or it holds
+            more than `MOST_VALUES` values. The error names the place. JSON holds no other objects,
+            no NaN, no number of thousands of digits, and no key that is not a text.
     """
     if type(value) is dict and {*map(type, value), *map(type, value.values())} <= _TEXT:
         return value.copy()
@@ -100,7 +101,7 @@ def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrow
 
 
 def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a message's fields, with marks such as `pinned` moved into its metadata.
+    """Return a message's fields. Marks such as `pinned` are moved into its metadata.
 
     Raises:
         InvalidMessage: a field is unknown.
@@ -119,11 +120,13 @@ def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
 
 def mark_protected(
     item: str | Mapping[str, Any] | Message, label: str | None = None, **meta: object
-) -> Any:  # noqa: ANN401 - a message, or a dictionary that a client has a type of
-    """Mark the message to stay word for word in every call. A text becomes a developer message.
+) -> Any:  # noqa: ANN401 - a message, or a dictionary for which a client has a type
+    """Mark the message to stay word for word in every prompt. A text becomes a developer message.
+
     `label` and `meta` are stored with the mark.
 
-    Compact removes its mark before a call. A list that is sent without compact carries the mark.
+    compact removes the mark before it sends a prompt. If you send the list without compact, it
+    carries the mark.
     """
     marks = {**meta, **({} if label is None else {"label": label}), "protected": True}
     if isinstance(item, Message):
@@ -144,13 +147,13 @@ def _known_metadata(raw: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error that suggests a close known name, or nothing if none is close."""
+    """Return a hint with the closest known name for an error, or an empty text if none is close."""
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
     return f": did you mean {close[0]!r}?" if close else ""
 
 
 def type_of(block: object) -> str:
-    """Return the `type` of a block or of a client's object; empty if it is not a text."""
+    """Return the `type` of a block or a client's object. It is empty if it is not a text."""
     kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)
     return kind if isinstance(kind, str) else ""
 
@@ -164,15 +167,15 @@ class _PlainCopy:
             return value
         self.left -= 1
         if self.left < 0:
-            raise InvalidMessage(_named(path), f"holds more than {MOST_VALUES:,} values")
+            raise InvalidMessage(_path_text(path), f"holds more than {MOST_VALUES:,} values")
         if depth > DEEPEST:
-            raise InvalidMessage(_named(path), f"is nested deeper than {DEEPEST}")
+            raise InvalidMessage(_path_text(path), f"is nested deeper than {DEEPEST}")
         if type(value) is int or type(value) is float:
             return self._leaf(value, path)
         if isinstance(value, Mapping):
             if not _all_texts(value):
                 wrong = next(key for key in value if not isinstance(key, str))
-                raise InvalidMessage(_named(path), f"the key {reprlib.repr(wrong)} is no text")
+                raise InvalidMessage(_path_text(path), f"the key {reprlib.repr(wrong)} is no text")
             return {
                 key: x if type(x) is str else self.plain(x, (path, key), depth + 1)
                 for key, x in value.items()
@@ -187,7 +190,7 @@ class _PlainCopy:
 
     def _leaf(self, value: object, path: _Step) -> Any:  # noqa: ANN401 - as `plain`
         if (wrong := _what_is_wrong(value)) is not None:
-            raise InvalidMessage(_named(path), wrong)
+            raise InvalidMessage(_path_text(path), wrong)
         return value
 
 
@@ -204,11 +207,11 @@ def _dumped(value: Dumps, path: _Step) -> object:
         return value.model_dump(mode="json", exclude_unset=True)
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         reason = f"a {type(value).__name__} that cannot be written as JSON: {error}"
-        raise InvalidMessage(_named(path), reason) from None
+        raise InvalidMessage(_path_text(path), reason) from None
 
 
 def _what_is_wrong(value: object) -> str | None:
-    """Say why JSON cannot hold this single value; None if it can."""
+    """Return why JSON cannot hold this single value. Return None if it can."""
     match value:
         case int():
             try:
@@ -224,8 +227,8 @@ def _what_is_wrong(value: object) -> str | None:
     return None
 
 
-def _named(path: _Step) -> str:
-    """Write a place as text, such as `messages[3].content[0].text`."""
+def _path_text(path: _Step) -> str:
+    """Return a place as text, such as `messages[3].content[0].text`."""
     steps: list[str] = []
     while not isinstance(path, str):
         path, step = path

@@ -1,6 +1,7 @@
-"""Goals: what a session is for. They are never compressed: every prompt shows them word for word.
+"""Goals: what a session is for. They are never compressed, and every prompt shows them word for
+word.
 
-`text.progress` updates them from a model's markers.
+`text.progress` updates them by markers in the model's answers.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ Action = Literal["created", "modified", "deleted"]
 Priority = Literal["high", "medium", "low"]
 
 SHOWN_DONE, SHOWN_DECISIONS, SHOWN_ARTIFACTS, SHOWN_NEXT = 5, 12, 12, 3
-"""How many of each kind a prompt shows of a goal: the newest, or the first next steps."""
+"""How many completed subtasks, decisions, files and next steps of a goal a prompt shows. The newest
+are shown, and the first next steps. Subtasks that are not completed are all shown."""
 MODELS = "(the assistant's own, the user has not confirmed it) "
-"""Written before a goal that only a model set."""
+"""The text before a goal that only a model set."""
 
 _STATUS_WORDS: dict[SubtaskStatus, str] = {
     "completed": "done",
@@ -41,7 +43,7 @@ class Subtask(BaseModel, frozen=True, defer_build=True):
     text: str = Field(min_length=1)
     status: SubtaskStatus = "pending"
     note: str = ""
-    """What blocks the subtask."""
+    """What blocks the subtask, in words."""
 
 
 class Decision(BaseModel, frozen=True, defer_build=True):
@@ -74,22 +76,22 @@ class Goal(BaseModel, frozen=True, defer_build=True):
     subtasks: tuple[Subtask, ...] = ()
     decisions: tuple[Decision, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    """Changed files, the last changed one at the end."""
+    """Changed files. The file that was changed last is at the end."""
     next_steps: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:
-        """Whether the goal is being worked on."""
+        """Whether the goal's status is `active`."""
         return self.status == "active"
 
     @property
     def is_models(self) -> bool:
-        """Whether only a model wants the goal: the user did not confirm it."""
+        """Whether a model set the goal and the user did not confirm it."""
         return self.made_by == "model" and not self.confirmed
 
 
 def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
-    """Return the caller's goals. A text becomes an active goal.
+    """Return the caller's goals as a list. A text becomes an active goal.
 
     Raises:
         InvalidArgument: a goal is empty, or is not a text.
@@ -107,7 +109,7 @@ def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
 
 
 def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
-    """Return the texts of the open subtasks of active goals."""
+    """Return the texts of the uncompleted subtasks of active goals."""
     return tuple(
         task.text
         for goal in goals
@@ -118,7 +120,7 @@ def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
 
 
 def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
-    """Return the active goals as the message that ends the system prompt; None without any."""
+    """Return the active goals as the message that ends the system prompt, or None without any."""
     active = [goal for goal in goals if goal.is_active]
     if not active:
         return None
@@ -133,7 +135,6 @@ def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
 
 
 def _lines(goal: Goal) -> Iterator[str]:
-    """Yield a goal's lines in a prompt: its text, all open subtasks, and the newest of the rest."""
     yield f"- {MODELS * goal.is_models}{goal.text}"
     if goal.priority != "medium":
         yield f"  - priority: {goal.priority}"
@@ -159,6 +160,6 @@ def _older(what: str, count: int) -> Iterator[str]:
 
 
 def _shown_decisions(decisions: Sequence[Decision]) -> list[Decision]:
-    """Return the newest decisions in their order; locked ones are preferred."""
+    """Return the shown decisions in their order. Locked ones are preferred, then the newest."""
     order = sorted(range(len(decisions)), key=lambda i: (decisions[i].locked, i))
     return [decisions[i] for i in sorted(order[-SHOWN_DECISIONS:])]

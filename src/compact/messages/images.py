@@ -1,6 +1,7 @@
-"""Facts about images and files without decoding: pixel size, kind, bytes, and visible text.
+"""Finds facts about images and files without decoding them: pixel size, kind, bytes, and visible
+text.
 
-Reads the headers of PNG, GIF, JPEG and WebP. `messages.tokens` computes their cost in tokens.
+It reads the headers of PNG, GIF, JPEG and WebP. `messages.tokens` computes the cost in tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from compact.messages.given import type_of
 _SEALED = frozenset(("encrypted_content", "signature", "cache_control"))
 _MEDIA = ("media_type", "mime_type", "mimeType", "format")
 _BASE64_CHARS = 256
-"""A `data` field of at least this length is base64, even without a media type next to it."""
+"""A `data` field of at least this length counts as base64, even without a media type next to it."""
 _PICTURES = frozenset(("image", "image_url", "input_image"))
 _FILES = frozenset(("document", "file", "input_file"))
 _AUDIO = frozenset(("wav", "mp3", "flac", "opus", "pcm16", "aac"))
@@ -28,22 +29,22 @@ FileKind = Literal["image", "audio", "file"]
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A value in a block that is not text: its kind, and its bytes (None if only named)."""
+    """A binary value in a block. `size` is in bytes, or None if only a URL or id is given."""
 
     kind: FileKind
     size: int | None = None
 
 
 def size_of_data_url(url: str) -> tuple[int | None, int | None]:
-    """Return width and height in pixels of an image in a `data:` URL; (None, None) if unknown."""
+    """Return an image's width and height in pixels from a `data:` URL, or (None, None)."""
     if not url.startswith("data:") or ";base64," not in url[:100]:
         return None, None
     return size_of_base64(url[url.index(";base64,") + 8 :])
 
 
 def size_of_base64(data: str) -> tuple[int | None, int | None]:
-    """Return width and height in pixels of a base64 image; (None, None) if unknown."""
-    head = data[:65_536]  # a JPEG's frame header may stand far behind the start
+    """Return a base64 image's width and height in pixels, or (None, None) if unknown."""
+    head = data[:65_536]  # a JPEG's frame header may be far behind the start
     try:
         blob = base64.b64decode(head[: len(head) // 4 * 4])
     except (binascii.Error, ValueError):
@@ -71,7 +72,7 @@ def _size_of_jpeg(blob: bytes) -> tuple[int | None, int | None]:
 
 
 def data_url(raw: Mapping[str, Any]) -> str:
-    """Return the URL of an image block of any provider; empty if it is not an image."""
+    """Return the URL of any provider's image block. It is empty if the block is no image."""
     named = raw.get("image_url")
     if named is not None:
         return str(named.get("url", "")) if isinstance(named, Mapping) else str(named)
@@ -89,13 +90,13 @@ def is_picture(raw: Mapping[str, Any]) -> bool:
 
 
 def visible_json(raw: Mapping[str, Any]) -> str:
-    """Return an unknown block as counted text: its JSON without sealed or binary values."""
+    """Return a block as the text that is counted: JSON without encrypted and binary values."""
     return json.dumps(_visible(raw), ensure_ascii=False, default=str)
 
 
 def binaries(raw: object) -> Iterator[Binary]:
-    """Yield images, audio and files in a block, at any depth: what `visible_json` hides and a
-    provider reads. A file that is only named (by URL or id) has an unknown size.
+    """Yield images, audio and files in a block, at any depth. `visible_json` hides them, but a
+    provider reads them. A file that is given by URL or id has no known size.
     """
     if isinstance(raw, str):
         if _is_data_url(raw):

@@ -1,4 +1,4 @@
-"""Settings under the names of the compaction kit (docs/configuration.md), and in its sections.
+"""Translates settings from the names and sections of the compaction kit (docs/configuration.md).
 
     policy: {trigger_pct: 0.8, keep_tool_io_pairs: 6}
     telemetry: {exporter: console}
@@ -28,7 +28,7 @@ POLICY: Mapping[str, str] = {
     "roles_never_prune": "roles_never_pruned",
     "hard_cap_buffer": "output_reserve",
 }
-"""Kit's name → our name, for fields of a policy."""
+"""The kit's name → compact's name, for fields of a policy."""
 NAMES: Mapping[str, str] = {
     **POLICY,
     "adapters_estimator": "tokenizer",
@@ -41,9 +41,9 @@ NAMES: Mapping[str, str] = {
     "summarization_timeout": "summary_seconds",
     "summarizer_model": "summarizer",
 }
-"""Kit's name → our name, for all settings. `_` joins a section and its setting."""
+"""The kit's name → compact's name, for all settings. `_` joins a section and its setting."""
 ARCHIVES = ".compact/archive"
-"""The archive's folder if the setting is `fs` and no path is given."""
+"""The archive's folder if the storage setting is `fs` and no path is given."""
 _EXPORTERS: Mapping[object, Mapping[str, object]] = {
     "console": {"console_events": True},
     "ariadne": {"ariadne_url": ARIADNE},
@@ -63,10 +63,10 @@ WORDS: Mapping[str, Mapping[object, Mapping[str, object]]] = {
     },
     "telemetry_exporter": _EXPORTERS,
 }
-"""Kit's name → word → the settings that it gives by default. Those of `false` always apply."""
+"""The kit's name → the value → the settings it means by default. Those of `false` always apply."""
 _BUCKET, _PREFIX = "storage_bucket", "storage_prefix"
 TYPED = (*NAMES, *WORDS, _BUCKET, _PREFIX)
-"""All names of settings in the kit."""
+"""All names of settings in the kit, those of `adapters` left out."""
 SECTIONS = ("policy", "telemetry", "storage", "redaction", "adapters")
 PORTS: Mapping[str, type] = {
     "exporter": Exporter,
@@ -74,21 +74,22 @@ PORTS: Mapping[str, type] = {
     "summarizer": Summarizer,
     "estimator": TokenEstimator,
 }
-"""Port of an adapter → the protocol that recognizes the adapter."""
+"""Name of an adapter's port → the protocol by which the adapter is recognized."""
 
 
 class Typed(NamedTuple):
-    """Settings under our names."""
+    """Settings under compact's names."""
 
     settings: dict[str, Any]
     names: dict[str, str]
-    """Our name → the name that was used, for settings given by another name."""
+    """compact's name → the name that the caller used, where the two differ."""
     adapters: dict[str, object]
-    """Adapter objects, by port."""
+    """The port's name → the adapter object."""
 
 
 def read(given: Mapping[str, Any], known: Collection[str]) -> Typed:
-    """Translate the caller's settings to our names. `known` are our names. An unknown name stays.
+    """Translate the caller's settings to compact's names. `known` holds compact's names. A setting
+    with an unknown name stays unchanged.
 
     Raises:
         InvalidConfig: a setting has two values, or a word is unknown.
@@ -118,7 +119,7 @@ def _set(found: Typed, own: str, value: object, typed: str) -> None:
 
 
 def _flat(given: Mapping[str, Any], known: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Yield names and values. Names in a section become `section.name`, unless they are ours."""
+    """Yield names and values. A name in a section becomes `section.name`, unless it is known."""
     for name, value in given.items():
         if name not in SECTIONS or value is None:
             if name not in SECTIONS:
@@ -172,7 +173,7 @@ def _take_word(
 
 
 def is_address(text: str) -> bool:
-    """Whether the text is the HTTP address of a server."""
+    """Whether the text is an HTTP address."""
     try:
         _ADDRESS.validate_python(text)
     except ValidationError:

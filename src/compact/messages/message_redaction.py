@@ -1,7 +1,7 @@
-"""Redaction of messages.
+"""Redacts secrets in messages.
 
-Histories are redacted only here: before anything is cut from them, noted, or shown to a summarizer.
-The history itself stays unchanged.
+Messages of a history are redacted only here. This happens before anything is cut from them, noted,
+or shown to a summarizer. The history itself stays unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compact.secrets.redaction import Known, find_secrets, may_hold, redact
 
 
 def redact_text(text: str, known: Known) -> str:
-    """Redact all secrets in the text, and add them to `known`."""
+    """Redact all secrets in the text, and add the secrets to `known`."""
     places = find_secrets(text, known)
     for place in places:
         known.learn(text[place.start : place.end], place.kind)
@@ -25,10 +25,10 @@ def redact_text(text: str, known: Known) -> str:
 def redact_message(
     message: Message, known: Known, redacted: Callable[[str, Known], str] = redact_text
 ) -> Message:
-    """Redact all secrets in the message, and add them to `known`. If there are none, return the
-    message itself.
+    """Redact all secrets in the message, and add the secrets to `known`.
 
-    A changed message loses its provider's dictionary: it is for reading, not for sending.
+    Return the message itself if it has no secrets. A changed message loses its provider's
+    dictionary: it is for reading, not for sending.
     """
     content: str | tuple[Part, ...]
     if isinstance(message.content, str):
@@ -47,7 +47,7 @@ def redact_message(
 
 
 def redact_messages(messages: Iterable[Message], known: Known) -> list[Message]:
-    """Redact all secrets in the messages, including ones that only a later message reveals."""
+    """Redact all secrets in the messages, including those that only a later message reveals."""
     once = [redact_message(message, known) for message in messages]
     return [redact_message(message, known, _redact_known) for message in once] if known else once
 
@@ -65,6 +65,6 @@ def _redact_part(part: Part, known: Known, redacted: Callable[[str, Known], str]
     if text == original:
         return part
     raw = part.raw if isinstance(part, ToolCall | ToolResult) else None
-    raw = {"type": raw["type"]} if raw and "type" in raw else None  # the kind of call stays
+    raw = {"type": raw["type"]} if raw and "type" in raw else None  # the call keeps only its type
     changed: dict[str, Any] = {field: text, "raw": raw}
     return replace(part, **changed)

@@ -1,9 +1,9 @@
 """Messages: role, content in parts, and metadata.
 
 A `Message` keeps the provider's own dictionary (`wire`) together with the parts parsed from it. So
-an unchanged message is rendered byte for byte, unknown fields included. `messages.formats` reads
-and writes wire dictionaries. `text.speakers` decides who *speaks*: a person, a tool, or an injected
-reminder.
+an unchanged message is sent again byte for byte, unknown fields included. `messages.formats` reads
+and writes the dictionaries. `text.speakers` decides whether a person, a tool or an injected
+reminder *speaks* in a message.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from compact.patterns import regex
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 SYSTEM_ROLES: frozenset[str] = frozenset(("system", "developer"))
-"""Roles of system prompts."""
+"""The roles of system prompts."""
 ROLES: frozenset[str] = frozenset(("system", "developer", "user", "assistant", "tool"))
 INPUT_ROLES: Mapping[str, Role] = {
     "tool_call": "assistant",
     "tool_result": "tool",
     "function": "tool",
 }
-"""Other role names that are accepted → the role they become."""
+"""Other role names that are accepted → the role that they become."""
 
 Raw = Mapping[str, Any]
 M = TypeVar("M", bound="Message")
@@ -54,7 +54,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """A model's reasoning. `signature` is the provider's seal and costs no text tokens."""
+    """A model's reasoning. `signature` is the provider's signature; it costs no text tokens."""
 
     text: str
     signature: str | None = None
@@ -64,7 +64,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image. Width and height are pixels, if known; `detail` is the provider's setting."""
+    """An image. Width and height are pixels, if known. `detail` is the provider's setting."""
 
     width: int | None = None
     height: int | None = None
@@ -75,7 +75,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A request to run a tool. `arguments` hold JSON as the model wrote it, or free text."""
+    """A request to run a tool. `arguments` is JSON as the model wrote it, or free text."""
 
     id: str
     name: str
@@ -85,14 +85,14 @@ class ToolCall:
 
     @property
     def sent(self) -> str:
-        """The arguments as they are sent in a prompt (`readable_arguments`)."""
+        """The arguments as a prompt sends them (`readable_arguments`)."""
         if self.raw is not None and self.raw.get("type") in _FREE_TEXT:
             return self.arguments
         return readable_arguments(self.arguments)
 
 
 SHORT_ID = 8
-"""Characters of a random id that are shown."""
+"""How many characters of a random id are shown."""
 _RANDOM_ID = regex(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
 _FREE_TEXT = ("custom", "custom_tool_call")
 """Types of calls whose arguments need not be JSON."""
@@ -113,7 +113,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A model's refusal, if the provider sends it apart from the text."""
+    """A model's refusal, if the provider sends it separately from the text."""
 
     text: str
     type: Literal["refusal"] = "refusal"
@@ -122,7 +122,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A part of unknown kind, kept and sent back unchanged. `text` is the text that is counted."""
+    """A part of an unknown type, kept and sent back unchanged. `text` is counted."""
 
     text: str = ""
     type: Literal["opaque"] = "opaque"
@@ -131,12 +131,12 @@ class Opaque:
 
 Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
 COMPACTIONS = frozenset(("compaction", "compaction_summary", "context_compaction"))
-"""Types of a provider's own compactions: readable blocks of Anthropic, and sealed items of
-Responses. The provider ignores everything before one."""
+"""Types of a provider's own compactions: Anthropic's readable blocks, and encrypted items of
+Responses. The provider ignores everything before such a part."""
 
 
 def is_compaction(raw: object) -> bool:
-    """Whether a block or item is a provider's own compaction with content."""
+    """Whether a block or item is a provider's own compaction and has content."""
     if not isinstance(raw, Mapping) or str(raw.get("type")) not in COMPACTIONS:
         return False
     return bool(raw.get("content") or raw.get("encrypted_content"))
@@ -144,8 +144,8 @@ def is_compaction(raw: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PersonWords:
-    """What the user said inside a tool result: the answer to its question, the reason for a
-    refusal, or a note with an answer. `call_id` names the result.
+    """What the user said inside a tool result. `call_id` names the call. It is the answer to a
+    tool's question, the reason for a refusal, or a note with an answer.
     """
 
     kind: Literal["answer", "refusal", "note"]
@@ -158,11 +158,11 @@ class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
     """Facts about a message other than its content. Unknown keys are kept."""
 
     source: str | None = None
-    """Who made the message, if known: `person`, `injected`, `observation` or `checkpoint`."""
+    """Who made the message, if known, such as `person`, `injected`, `observation`, `checkpoint`."""
     said: tuple[PersonWords, ...] = ()
-    """What the user said inside the message's tool results, if known (`text.said_within`)."""
+    """What the user said inside the message's tool results, if `text.said_within` found it."""
     recalled: tuple[str, ...] = ()
-    """Ids of the calls whose results compact itself wrote (`messages.own_text`)."""
+    """Ids of the calls whose results compact wrote (`messages.own_text`)."""
     tags: tuple[str, ...] = ()
     pinned: bool = False
     protected: bool = False
@@ -171,11 +171,11 @@ class MessageMetadata(BaseModel, frozen=True, defer_build=True, extra="allow"):
 
 NO_METADATA = MessageMetadata.model_construct()
 META = ("metadata", "meta")
-"""Keys under which a dictionary may hold metadata. Both count."""
+"""Keys under which a dictionary may hold metadata. Both are read."""
 
 
 def metadata_in(raw: Raw) -> object:
-    """Return the metadata of a dictionary. If both keys are there, merge them."""
+    """Return the metadata of a dictionary. If both keys exist, the two mappings are merged."""
     values = [raw[name] for name in META if name in raw]
     mappings = [value for value in values if isinstance(value, Mapping)]
     if len(mappings) == 2:
@@ -184,7 +184,7 @@ def metadata_in(raw: Raw) -> object:
 
 
 class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """One message of a conversation. It is frozen: a change makes a new message."""
+    """One message of a conversation. It is immutable: a change makes a new message."""
 
     role: Annotated[
         Role, BeforeValidator(lambda x: INPUT_ROLES.get(x, x) if isinstance(x, str) else x)
@@ -198,13 +198,13 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         default_factory=clock_and_ids.now
     )
     token_count: int | None = Field(default=None, ge=0)
-    """Tokens of the message as sent, framing included. None until counted."""
+    """Tokens of the message as it is sent, framing included. It is None if it was not counted."""
     importance_score: float | None = Field(default=None, ge=0, le=1)
     metadata: MessageMetadata = NO_METADATA
     name: str | None = None
     """The speaker's name, if one is sent to the provider."""
     reply_id: str | None = None
-    """The same for all pieces of one reply of the model."""
+    """An id that all messages of one reply of the model share."""
     wire: Annotated[Raw | None, SkipValidation] = Field(default=None, exclude=True, repr=False)
     """The provider's dictionary from which this message was read."""
     wire_format: str | None = Field(default=None, exclude=True)
@@ -222,7 +222,7 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def meta(self) -> MessageMetadata:
-        """Another name of `metadata`."""
+        """The same as `metadata`, under a shorter name."""
         return self.metadata
 
     @classmethod
@@ -241,15 +241,15 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @classmethod
     def trusted(cls, **fields: object) -> Self:
-        """Build a message from checked fields without validation: five times as fast."""
+        """Build a message from checked fields. It skips validation, so it is five times as fast."""
         values = {**_DEFAULTS, **fields}
         if "timestamp" not in fields:
             values["timestamp"] = clock_and_ids.now()
         return made(cls, values, set(fields))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy with some fields replaced, like pydantic's method but without validation: four times
-        as fast.
+        """Copy the message with some fields replaced. It skips pydantic's checks, so it is four
+        times as fast.
         """
         if deep:
             return super().model_copy(update=update, deep=deep)
@@ -266,21 +266,21 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def text(self) -> str:
-        """The text and refusal parts, joined by line ends."""
+        """The text and refusal parts, joined by line breaks."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(p.text for p in self.content if isinstance(p, Text | Refusal))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls this message makes."""
+        """The tool calls that this message makes."""
         if self.role != "assistant" or isinstance(self.content, str):
             return ()
         return tuple([p for p in self.content if type(p) is ToolCall])
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
-        """The tool results this message carries."""
+        """The tool results that this message carries."""
         if self.role == "assistant" or isinstance(self.content, str):
             return ()
         return tuple([p for p in self.content if type(p) is ToolResult])
@@ -303,25 +303,25 @@ class Message(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def is_important(self) -> bool:
-        """Whether the message is marked important, or has the highest score."""
+        """Whether the message is marked as important, or has the highest importance score."""
         return self.metadata.important or self.importance_score == 1
 
     def with_parts(self, parts: Iterable[Part]) -> Self:
-        """Return the same message with other content."""
+        """Return the same message with these parts as its content."""
         return self.model_copy(
             update={"content": tuple(parts), "token_count": None, "edited": True}
         )
 
 
 def invalid(path: str, error: ValidationError) -> InvalidMessage:
-    """Turn pydantic's first complaint about the value at that path into our error."""
+    """Turn pydantic's first error about the value at that path into an `InvalidMessage`."""
     first = error.errors(include_url=False)[0]
     where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
     return InvalidMessage(path + where, first["msg"])
 
 
 def made(kind: type[M], values: dict[str, Any], given: set[str]) -> M:
-    """Build a message from the values of all its fields; `given` names those that were set."""
+    """Build a message from the values of all its fields. `given` names the fields that were set."""
     message = _new(kind)
     _set(message, "__dict__", values)
     _set(message, "__pydantic_fields_set__", given)
@@ -340,7 +340,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield the texts in messages: content, arguments of calls, and results."""
+    """Yield the texts of messages: content, arguments of calls, and results."""
     for message in messages:
         yield message.text
         for call in message.tool_calls:
@@ -350,5 +350,5 @@ def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def short_id(message_id: str) -> str:
-    """Shorten an id for display: a random id to eight digits, any other stays whole."""
+    """Shorten an id for display: a random id to eight characters. Other ids stay whole."""
     return message_id[:SHORT_ID] if _RANDOM_ID.match(message_id) else message_id

@@ -1,8 +1,8 @@
-"""Options of a call, as `help()` shows them.
+"""Shows the options of a function in `help()`.
 
 A function that takes `**options: Unpack[Options]` gets the options as parameters of its signature,
-and their field docstrings in its docstring. This module imports only the standard library, because
-the package's entry uses it before anything else is loaded.
+and their descriptions in its docstring. This module imports only the standard library, because the
+package's entry uses it before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Left:
-    """Shown as `…` for an option without a constant default. Its docstring says what happens."""
+class _NotConstant:
+    """Shown as `…` for a default that is not constant. The option's docstring describes it."""
 
     def __repr__(self) -> str:
         return "…"
 
 
-LEFT = _Left()
+NOT_CONSTANT = _NotConstant()
 
 
 def taking(options: type) -> Callable[[F], F]:
@@ -47,7 +47,7 @@ def show_options(function: Callable[..., Any], options: type) -> None:
 
 def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
     """Return the signature with the options as parameters. Defaults come from `DEFAULTS` in the
-    module of the options; else None if that is allowed.
+    module of the options. Otherwise the default is None if the type allows it.
     """
     signature = inspect.signature(function)
     own = list(signature.parameters.values())[:-1]
@@ -56,7 +56,7 @@ def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=known.get(name, None if kind.endswith("| None") else LEFT),
+            default=known.get(name, None if kind.endswith("| None") else NOT_CONSTANT),
             annotation=kind,
         )
         for name, annotation in options.__annotations__.items()
@@ -77,7 +77,7 @@ def _described(options: type) -> str:
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """Return the docstrings of a class's fields; empty if the source is not installed."""
+    """Return the docstrings of a class's fields, or nothing if the source is not installed."""
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     except (OSError, SyntaxError):

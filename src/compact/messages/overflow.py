@@ -1,16 +1,16 @@
-"""A provider's refusal of a prompt as too large: the prompt's tokens, and the limit.
+"""Reads a provider's refusal of a prompt as too large, and corrects token counts by what providers
+report.
 
-Start at `_SAID`: patterns of the sentences that providers and servers use. Only a number of the
-*prompt* counts as its tokens; a sum with room for the answer tells nothing about the prompt. Some
+Start at `_SENTENCES`: patterns of what providers and servers write. Only a number of the *prompt*
+counts as its tokens. A sum that includes the answer says nothing about the prompt. Some
 servers stop counting at their limit, so their number is a lower bound. An error that matches no
 pattern is not an overflow; neither is a rate limit. `models.providers` maps vendors' exceptions.
 
-Calibration: learn from reported usage and refusals how far our token counts are off.
-
-The ratio is reported / counted, and belongs to the tokenizer. A prompt that cost more raises it at
-once. One that cost less lowers it slowly, and never below 1 if the tokenizer is exact: prompts that
-are too small cost little, but those that are too large are refused. Limits are stored by the
-requested size of the window.
+`Calibration` learns from reported usage and refusals how far compact's token counts are off. Its
+ratio is reported / counted, and belongs to the tokenizer. A prompt that cost more than counted
+raises the ratio at once. One that cost less lowers it slowly, and never below 1 if the tokenizer is
+exact: a prompt that is too small costs little, but one that is too large is refused. Limits are
+stored by the requested size of the window.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from compact.errors import ContextOverflow
 from compact.patterns import regex
 
 _CONTEXT = r"maximum context length (?:is|of) (?P<limit>#)"
-_SAID: Mapping[str, str] = {
+_SENTENCES: Mapping[str, str] = {
     "llama.cpp": r"n_prompt_tokens\W+(?P<tokens>#).{0,200}?n_ctx\W+(?P<limit>#)",
     "llama.cpp, turned round": r"n_ctx\W+(?P<limit>#).{0,200}?n_prompt_tokens\W+(?P<tokens>#)",
     "llama.cpp, as a sentence": r"request \((?P<tokens>#) tokens\) exceeds the available context "
@@ -77,8 +77,8 @@ _LIMITS: Mapping[str, str] = {
     "DashScope": r"range of input length should be \[1, (?P<limit>#)\]",
     "Ollama and others": r"context (?:window|length|size) (?:of|is)(?: only)? (?P<limit>#)",
 }
-"""Patterns of sentences that do not give the prompt's tokens."""
-_NAMED = regex(
+"""Patterns of sentences that give a limit but not the prompt's tokens."""
+_OVERFLOW = regex(
     r"context_length_exceeded|exceed_context_size|model_context_window_exceeded|"
     r"(?:exceed\w*|(?:longer|greater) than|overflow\w*).{0,30}? context (?:window|length|size)|"
     r"context (?:window|length|size|limit) (?:has been |was )?exceed|"
@@ -91,7 +91,7 @@ _RATE = regex(
     r"rate.?limit|tokens per|per.(?:minute|day)|\bTP[MD]\b|throttl|too many requests|quota",
     re.IGNORECASE,
 )
-"""Signs of a rate limit. It ends after a while, and does not depend on the prompt's size."""
+"""Signs of a rate limit. It ends after a while, and does not depend on the size of the prompt."""
 
 
 def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
@@ -99,11 +99,11 @@ def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
     return tuple(regex(s.replace("#", number), re.IGNORECASE) for s in sentences.values())
 
 
-_WITH_TOKENS, _WITH_LIMIT = _compiled(_SAID), _compiled(_LIMITS)
+_WITH_TOKENS, _WITH_LIMIT = _compiled(_SENTENCES), _compiled(_LIMITS)
 
 
 class OverflowRefusal(NamedTuple):
-    """The numbers in a refusal; None if it gives none."""
+    """The numbers in a refusal. Each is None if the refusal does not give it."""
 
     tokens: int | None
     """Tokens of the prompt alone."""
@@ -114,7 +114,7 @@ class OverflowRefusal(NamedTuple):
 
 
 def refusal_of(error: object) -> OverflowRefusal | None:
-    """Find the refusal in an error, a text or a provider's JSON; None if it is not an overflow."""
+    """Find the refusal in an error, a text or JSON. Return None if it is not an overflow."""
     if not isinstance(error, ContextOverflow):
         return _read(_text_of(error))
     if error.tokens is None and error.limit is None:
@@ -138,14 +138,14 @@ def _read(text: str) -> OverflowRefusal | None:
     for pattern in _WITH_LIMIT:
         if match := pattern.search(text):
             return OverflowRefusal(None, _number(match["limit"]))
-    return OverflowRefusal(None, None) if _NAMED.search(text) else None
+    return OverflowRefusal(None, None) if _OVERFLOW.search(text) else None
 
 
 def _text_of(error: object) -> str:
     body = getattr(error, "body", None) or getattr(error, "response", None)
     try:
         text = f"{error} {body}" if body is not None else str(error)
-    except (RecursionError, ValueError):  # no provider sends such a body
+    except (RecursionError, ValueError):  # the error's text cannot be built, so no provider sent it
         return ""
     return " ".join(text.split())
 
@@ -158,16 +158,16 @@ def _number(text: str | None) -> int | None:
 # --- calibration ----------------------------------------------------------------------------------
 
 LEAST_PROMPT = 200
-"""Reports for prompts of fewer counted tokens are ignored: framing outweighs text there."""
-SLOWLY = 0.1
-"""How far a lower report moves the ratio towards it (0.1 = a tenth of the difference)."""
+"""Reports for shorter prompts (counted tokens) are ignored: framing outweighs the text there."""
+DECAY = 0.1
+"""How far a lower report moves the ratio towards it: a tenth of the way. One report is weak."""
 LOWEST, HIGHEST = 0.6, 4.0
 """Bounds of the ratio. They keep a wrong report from making every window useless."""
-UNSAID = 1.25
-"""Assumed ratio of real to expected tokens if an overflow error gives no number."""
+ASSUMED = 1.25
+"""Assumed ratio of real to expected tokens, if an overflow error gives no number."""
 LEAST_LIMIT = 512
-"""Smaller reported limits are ignored: no window is so small. Some servers report what the answer
-leaves of the window."""
+"""Smaller reported limits are ignored, because no window is so small. Some servers report the part
+of the window that the answer leaves."""
 
 
 class Calibration(BaseModel, frozen=True, defer_build=True):
@@ -179,23 +179,23 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
     """Requested window size → the smaller limit that an error reported."""
 
     def after(self, counted: int, reported: int, *, exact: bool) -> Calibration:
-        """Return the calibration after a prompt, given our count and the provider's."""
+        """Return the calibration after a prompt, given compact's count and the provider's."""
         if counted < LEAST_PROMPT or reported <= 0:
             return self
         measured = reported / counted
-        ratio = measured if measured > self.ratio else self.ratio + SLOWLY * (measured - self.ratio)
+        ratio = measured if measured > self.ratio else self.ratio + DECAY * (measured - self.ratio)
         ratio = min(max(ratio, 1.0 if exact else LOWEST), HIGHEST)
         return self.model_copy(update={"ratio": ratio, "reports": self.reports + 1})
 
     def window(self, size: int) -> int:
-        """Return the size of a window, or a smaller limit that the provider reported for it."""
+        """Return the window's size, or a smaller limit that the provider reported for this size."""
         return min(size, self.limits.get(size, size))
 
     def after_overflow(
         self, counted: int, refusal: OverflowRefusal, *, size: int, exact: bool
     ) -> Calibration:
-        """Return the calibration after a prompt for a window was refused as too large."""
-        learned = self.after(counted, self._told(counted, refusal), exact=exact)
+        """Return the calibration after a prompt was refused as too large for a window."""
+        learned = self.after(counted, self._tokens_by(counted, refusal), exact=exact)
         return learned if refusal.limit is None else learned.after_word(refusal.limit, size=size)
 
     def after_word(self, limit: int, *, size: int) -> Calibration:
@@ -207,11 +207,11 @@ class Calibration(BaseModel, frozen=True, defer_build=True):
             limits[size] = limit
         return self.model_copy(update={"limits": limits})
 
-    def _told(self, counted: int, refusal: OverflowRefusal) -> int:
-        """Return the prompt's tokens according to the refusal; 0 if the refusal tells nothing."""
+    def _tokens_by(self, counted: int, refusal: OverflowRefusal) -> int:
+        """Return the tokens that the refusal gives for the prompt, or 0 if it gives none."""
         expected = int(counted * self.ratio)
         if refusal.tokens is not None:
             return max(refusal.tokens, expected) if refusal.at_least else refusal.tokens
         if refusal.limit is not None and expected > refusal.limit:
-            return 0  # the limit explains the refusal
-        return int(expected * UNSAID)
+            return 0  # the limit alone explains the refusal
+        return int(expected * ASSUMED)

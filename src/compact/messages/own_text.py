@@ -2,7 +2,7 @@
 
 Each such text opens with a heading that carries a keyed digest of the text below it. If no key
 gives that digest, the text counts as written by the author of its message. Recognized text is never
-stored, searched or summarized as if someone had said it. The titles of the headings are defined in
+stored, searched or summarized as if somebody had said it. The titles of the headings are defined in
 `messages.checkpoints`, `messages.goals`, `text.prompts`, `text.recalls` and `session.views`. The
 session layer keeps the keys.
 """
@@ -23,16 +23,17 @@ _HEADING = regex(
 )
 
 _ENDS = regex(r"(?<=\S)(?=[\s<]|\Z)")
-"""Where one of compact's texts may end inside a longer text."""
+"""The places where one of compact's texts may end inside a longer text."""
 MOST_AROUND = 8
-"""How many headings are tried as texts that quote other headings. Each try reads the whole text."""
+"""How many headings are tried as texts that quote other headings. The limit bounds the time,
+because each try reads the whole text."""
 _DIGITS = 15
-"""How many decimal digits a digest has (50 bits). Three make a token: all headings cost alike."""
+"""How many decimal digits a digest has (50 bits). Three are one token: headings cost the same."""
 
 
 class OwnText:
-    """Makes and recognizes headings with keys. `load` returns the keys when they are first needed;
-    the first key is for new text. If `load` returns no key, `make` makes one.
+    """Makes and recognizes headings with keys. `load` returns the keys when they are first needed.
+    The first key is for new text. If `load` returns no key, `make` makes one.
     """
 
     def __init__(self, load: Callable[[], Sequence[bytes]], make: Callable[[], bytes]) -> None:
@@ -40,19 +41,19 @@ class OwnText:
         self._keys: Sequence[bytes] = ()
 
     def digest(self, words: str) -> str:
-        """Return the words' digest. CRLF counts as LF, and outer white space is left out: clients
-        change both.
+        """Return the digest of the text. CRLF counts as LF, and outer white space is left out,
+        because clients change both.
         """
         if not self._keys:
             self._keys = self._load() or (self._make(),)
         return _digest(self._keys[0], words)
 
     def under(self, title: str, words: str) -> str:
-        """Return the text under its heading. `title` begins with one of the kinds."""
+        """Return the text under a heading. `title` begins with a kind, such as `Goals`."""
         return f"[{title} · digest {self.digest(words)}]\n{words}"
 
     def kind_of(self, text: str) -> str | None:
-        """Return the kind (such as `Checkpoint`) if compact made the text; else None."""
+        """Return the kind (such as `Checkpoint`) if compact made the text, or else None."""
         heading = _HEADING.match(text)
         if heading is None:
             return None
@@ -61,16 +62,14 @@ class OwnText:
         return heading["kind"] if is_ours else None
 
     def without(self, text: str, kinds: Collection[str]) -> str:
-        """Return the text without compact's texts of these kinds, wherever they are. If there are
-        none, return the text unchanged.
-        """
+        """Return the text without compact's texts of these kinds, wherever they are in it."""
         return self.parted(text, kinds)[1]
 
     def parted(
         self, text: str, kinds: Collection[str], known: Iterable[str] = ()
     ) -> tuple[list[str], str]:
         """Return compact's texts of these kinds with their headings, and the rest of the text. A
-        heading without a known key counts if one of the `known` texts follows it.
+        heading with an unknown key counts if one of the `known` texts follows it.
         """
         headings = list(_HEADING.finditer(text))
         starts = [*(heading.start() for heading in headings), len(text)]
@@ -79,7 +78,7 @@ class OwnText:
         while rest and (key := next(keys, None)) is not None:
             ends |= {h.start(): end for h, stop in rest if (end := _end(text, h, stop, key))}
             rest = [row for row in rest if row[0].start() not in ends]
-        for key in self._keys:  # our text may quote a made-up heading
+        for key in self._keys:  # compact's own text may quote a heading that somebody made up
             for heading, _ in rest[:MOST_AROUND]:
                 if (end := _end(text, heading, len(text), key)) is not None:
                     ends[heading.start()] = end
@@ -97,7 +96,7 @@ class OwnText:
         return quotes, rejoined([*others, text[start:]]) if others else text
 
     def _all(self) -> Iterator[bytes]:
-        """Yield the known keys. Then load the keys again, and yield the new ones."""
+        """Yield the known keys. Then load the keys again, and yield those that are new."""
         known = self._keys
         yield from known
         self._keys = self._load() or known
@@ -110,19 +109,19 @@ def keyed(key: bytes) -> OwnText:
 
 
 def headed(text: str) -> str | None:
-    """Return the kind that the heading names. The digest is not checked: use trusted text only."""
+    """Return the kind in the heading, or None. Only for trusted text: the digest is not checked."""
     heading = _HEADING.match(text)
     return heading["kind"] if heading else None
 
 
 def below(text: str) -> str:
-    """Return the text below the heading, or the whole text if there is no heading."""
+    """Return the text below the heading. Return the whole text if there is no heading."""
     heading = _HEADING.match(text)
     return text[heading.end() :] if heading else text
 
 
 def rejoined(pieces: Sequence[str]) -> str:
-    """Strip the pieces and join them. Where two pieces meet, keep the longer run of white space."""
+    """Strip the pieces and join them. Between two pieces, the longer run of white space is kept."""
     whole = ""
     for piece in pieces:
         head, tail = whole.rstrip(), piece.lstrip()
@@ -151,5 +150,5 @@ def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None
 
 
 def _bytes(words: str) -> bytes:
-    """Return the bytes to digest. Half a surrogate pair and U+FFFD both count as `?`."""
+    """Return the bytes that are digested. Half a surrogate pair and U+FFFD both count as `?`."""
     return carried(words).replace("\r\n", "\n").replace("\ufffd", "?").encode("utf-8", "replace")

@@ -1,9 +1,9 @@
-"""The policy: what is kept, and how hard to compress. This module computes nothing itself.
+"""The policy: what is kept, and how hard to compress. This module holds settings and computes no
+view.
 
-Tiers of windows: limits of the system prompt, and thresholds, by size (FR-11).
-
-A tier follows from the window's *nominal size* (8,192). Every limit follows from the size that the
-server is given (`num_ctx`, 6,963).
+Windows of similar size form a *tier* (FR-11). A tier has thresholds and a limit of the system
+prompt. The tier follows from the window's *nominal size* (for example 8,192). Token limits follow
+from the size that the server is given (`num_ctx`, for example 6,963).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from compact.messages.kit_names import POLICY
 from compact.messages.messages import ROLES
 
 Strategy = Literal["task_state", "brief", "decision_log", "code_delta", "mask", "off"]
-"""How old messages are treated. The first four hide tool output and summarize the rest: as the
-state of a task in sections, as a short account, as decisions and reasons, or as changes per file.
-`mask` hides tool output, and puts a receipt in place of the rest. `off` is a sliding window: the
-newest messages word for word, and the receipt."""
+"""How old messages are treated. The first four hide tool output and summarize the rest. They write
+the state of a task in sections, a short account, decisions with reasons, or changes per file.
+`mask` hides tool output, and puts a receipt in place of the rest. `off` keeps the newest messages
+word for word, and puts the receipt in place of all others."""
 
 
 class CompactPolicy(BaseModel, frozen=True, defer_build=True, extra="forbid"):
@@ -31,49 +31,49 @@ class CompactPolicy(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)
     """Share of the window from which on a session is compressed. Compression starts earlier if a
-    large reserve would leave no room for an answer."""
+    large `output_reserve` would leave no room for an answer."""
     target_ratio: float | None = Field(default=None, gt=0, le=1)
     """Share of the usable window that a session is compressed to. None means .60 in windows up to
     8k, and less in larger ones, down to .40 from 64k on."""
     trigger_tokens: int | None = Field(default=None, gt=0)
-    """The trigger is at most this many tokens."""
+    """Upper bound of the trigger, in tokens."""
     output_reserve: int = Field(default=0, ge=0)
     """How many tokens of the window are kept free for the model's answer."""
     keep_user_messages: int = Field(default=20, ge=1)
     """How many of the user's newest messages stay word for word."""
     keep_recent_turns: int = Field(default=6, ge=1)
-    """How many of the newest turns prompts show. A turn starts with a message of the user."""
+    """How many of the newest turns a prompt shows. A turn starts with a message of the user."""
     keep_tool_pairs: int = Field(default=4, ge=0)
     """How many of the newest tool calls keep their results word for word."""
     roles_never_pruned: tuple[str, ...] = ("system", "developer")
     draft_ratio: float = Field(default=0.60, gt=0, le=1)
     """Share of the window from which on a model drafts a summary in the background and takes notes
-    ahead. If the trigger is another share, the draft moves with it. If not below `trigger_ratio`,
-    nothing is drafted."""
+    ahead. If the trigger is set to another share, the draft's share changes with it. If it is not
+    below `trigger_ratio`, nothing is drafted."""
     summary_seconds: float = Field(default=300.0, gt=0)
-    """How many seconds a model may take for one summary. Then the extractive one is used."""
+    """Seconds that a model may take for one summary. Then the extractive summary is used."""
     summary_request_seconds: float = Field(default=90.0, gt=0)
-    """How many seconds a model may take for one request. Then half as much is requested at once."""
+    """Seconds that a model may take for one request. Then half as much is requested at once."""
     strategy: Strategy = "task_state"
     mode: str = "assistant"
-    """What the session is used for: it decides what a summary keeps first (`text.modes`)."""
+    """What the session is used for. It decides what a summary keeps first (`text.modes`)."""
     guidance: str = ""
-    """What else the user wants kept, in the user's words."""
+    """What else a summary should keep, in the user's words."""
     new_level: Level = "detailed"
     """The level of a new checkpoint."""
     level_share: float = Field(default=1.0, gt=0, le=1)
-    """Share of the level's cap that a new checkpoint gets: less if a small model writes it."""
+    """Share of the level's cap that a new checkpoint gets. It is lower for a small model."""
     checkpoint_share: float = Field(default=0.20, gt=0, le=0.6)
-    """Share of the budget that a checkpoint may take, apart from the instructions in it."""
+    """Share of the budget that a checkpoint may take, without the instructions in it."""
     instruction_share: float = Field(default=1 / 3, ge=0, le=0.6)
     """Share of the budget in which the user's instructions stay word for word."""
     snapshots_kept: int = Field(default=20, ge=1)
     """How many snapshots a session keeps. If there are more, the oldest are removed: first those
-    saved before going back or in an emergency, then those without a note. Those with a note
+    that were saved before an undo or in an emergency, then those without a note. Those with a note
     stay."""
     pin_first_request: bool = True
     """Whether the session's first request stays word for word until roll-over, if it is small
-    compared to the available tokens. The plan says if it does not stay."""
+    compared to the available tokens. The plan reports it if the request does not stay."""
 
     @model_validator(mode="before")
     @classmethod
@@ -84,17 +84,17 @@ class CompactPolicy(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def trigger_pct(self) -> float:
-        """Another name of `trigger_ratio`."""
+        """The same as `trigger_ratio`, under the kit's name."""
         return self.trigger_ratio
 
     @property
     def keep_tool_io_pairs(self) -> int:
-        """Another name of `keep_tool_pairs`."""
+        """The same as `keep_tool_pairs`, under the kit's name."""
         return self.keep_tool_pairs
 
     @property
     def summarizes(self) -> bool:
-        """Whether old messages are summarized, not only counted."""
+        """Whether old messages are summarized. Otherwise a receipt only counts them."""
         return self.strategy not in ("mask", "off")
 
     @field_validator("roles_never_pruned")
@@ -111,13 +111,14 @@ class CompactPolicy(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 # --- tiers ----------------------------------------------------------------------------------------
 
 NUMBERS = (1, 2, 3, 4, 5)
-"""Numbers of the tiers, the smallest windows first."""
+"""Numbers of the tiers. Tier 1 has the smallest windows."""
 
 
 class TierSettings(BaseModel, frozen=True, defer_build=True, extra="forbid"):
-    """The user's settings for one tier. None means the general setting, or the tier's own.
+    """The user's settings for one tier. None means the setting without a tier, or the tier's
+    default.
 
-    They take precedence over the same settings without a tier, from any source.
+    They take precedence over the same settings without a tier, whatever source these come from.
     """
 
     trigger_ratio: float | None = Field(default=None, gt=0, le=1)
@@ -144,9 +145,9 @@ class Tier:
     number: int
     name: str
     largest: int | None
-    """Size of the largest window in the tier; None for no limit."""
+    """Size of the largest window in the tier. None means no limit."""
     prompt_tokens: int
-    """Most tokens of the assembled system prompt. An excess is reported, never cut."""
+    """Most tokens of the assembled system prompt. A longer prompt is reported, never cut."""
     settings: TierSettings = NO_SETTINGS
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:
@@ -165,7 +166,7 @@ TIERS: Sequence[Tier] = (
 
 
 def tier_of(size: int, settings: Mapping[int, TierSettings] | None = None) -> Tier:
-    """Return the tier of a window of that size, with the user's settings for the tier."""
+    """Return the tier of a window of that size, together with the user's settings for the tier."""
     tier = next(each for each in TIERS if each.largest is None or size <= each.largest)
     own = (settings or {}).get(tier.number)
     if own is None:

@@ -1,13 +1,14 @@
-"""The ports of compact on one page: what the engine needs from the outside world.
+"""The ports of compact: the protocols that the engine needs from the outside world.
 
-Each has at most four methods. A port with a single method is a callable. Implementations are in
-`models.providers`, `store` and `telemetry`, their conformance suites in `compact.testing`.
-Memory needs more of a store: a `SQLiteManager`.
+A port that does only one thing is a callable. Implementations are in `models.providers`, `store`
+and `telemetry`. Their conformance suites are in `compact.testing`. Memory needs more of a store
+than these ports: a `SQLiteManager`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from compact.messages.asking import ASK
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from compact.text.embedding import Numbers
 
 Emit = Callable[["Event"], None]
-"""Passes an event to the listeners; returns at once and never raises."""
+"""Passes an event to the listeners. It returns at once and never raises."""
 
 
 @runtime_checkable
@@ -47,10 +48,10 @@ class TokenEstimator(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the real tokenizer counts. Else the counts are estimates with a margin."""
+        """Whether the model's own tokenizer counts. Otherwise it estimates with a margin."""
 
     def count(self, text: str) -> int:
-        """Count the tokens of the text: 0 if it is empty. Special tokens count as plain text."""
+        """Count the tokens of the text. An empty text has 0. Special tokens count as plain text."""
 
 
 @runtime_checkable
@@ -71,10 +72,10 @@ class Summarizer(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether summarizing may wait for something outside the process, such as a model."""
+        """Whether `summarize` may wait for something outside the process, such as a model."""
 
     def summarize(self, request: SummaryRequest) -> Awaitable[Summary]:
-        """Summarize the request's messages within its token cap."""
+        """Summarize the request's messages in at most `max_tokens` tokens."""
 
 
 @runtime_checkable
@@ -87,8 +88,8 @@ class Embedder(Protocol):
 
     @property
     def version(self) -> str:
-        """Changes when new vectors cannot be compared with old ones: other weights, another
-        precision, or another prefix before each text.
+        """A text that changes when new vectors cannot be compared with old ones. Reasons are other
+        weights, another precision, or another prefix before each text.
         """
 
     @property
@@ -96,8 +97,8 @@ class Embedder(Protocol):
         """How many numbers a vector has."""
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
-        """Return the vector of each text, in order. `query` says that the texts are questions, not
-        documents: some models treat them differently. May wait for a model.
+        """Return the vector of each text, in order. It may wait for a model. `query` says that the
+        texts are questions, not documents, because some models treat them differently.
 
         Raises:
             InvalidInput: a text is longer than the model's window. None is cut silently.
@@ -110,38 +111,36 @@ class CutsTexts(Protocol):
     """An embedder that knows how much of a text its model reads."""
 
     def pieces(self, text: str) -> list[str]:
-        """Split the text into pieces that fit the model's window, in order; neighbours overlap."""
+        """Split the text into pieces that fit the model's window. Neighbours overlap."""
 
 
 @runtime_checkable
 class Exporter(Protocol):
-    """Sends events to an observer. It may be slow or fail: the event bus protects its caller, and
-    calls the exporter from one thread only.
+    """Sends events to an observer, for example a file or a server. It may be slow or fail, because
+    the event bus calls it from a thread of its own. Only one thread calls it.
     """
 
     def export(self, events: Sequence[Event]) -> int | None:
-        """Take events, in order. Return how many events were lost since the last report; None means
+        """Take events, in order. Return how many events were lost since the last call; None means
         none. If this raises, all events of this call count as lost.
         """
 
     def close(self) -> None:
-        """Send what is still queued, and release resources."""
+        """Send the events that are still queued, and release resources."""
 
 
 @runtime_checkable
 class StorageAdapter(Protocol):
-    """Keeps what a compression leaves behind, outside the session's store. Each method returns
-    where, as a path or an address.
+    """Keeps transcripts, summaries and events outside the session's store.
 
-    Raises, from each method:
-        StoreFailed: the data could not be kept.
+    Each method returns the place as a path or an address.
     """
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
         """Keep the full history as it was before a compression."""
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
-        """Keep a compression's summary. `step` numbers the session's compressions, from 1."""
+        """Keep a compression's summary. `step` is the compression's number, from 1."""
 
     def save_event(self, session_id: str, event: Event) -> str:
         """Keep one event."""
@@ -149,7 +148,7 @@ class StorageAdapter(Protocol):
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a prompt. Takes only an active context, never a history or a snapshot."""
+    """Answers a prompt. It takes only an active context, never a history or a snapshot."""
 
     @property
     def name(self) -> str:
@@ -157,7 +156,7 @@ class ChatModel(Protocol):
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can do, as far as that is known now."""
+        """What the model can do, as far as it is known now."""
 
     def complete(self, context: ActiveContext, ask: Ask = ASK) -> Awaitable[Reply]:
         """Return the model's answer.
@@ -170,14 +169,15 @@ class ChatModel(Protocol):
         """
 
     def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """Yield the answer as it is written. The last piece carries the whole reply.
+        """Yield the answer piece by piece while it is written. The last piece carries the whole
+        reply.
 
         Raises:
             ModelFailed: or what else `complete` raises, before the first piece or at a later one.
         """
 
     def count(self, context: ActiveContext) -> Awaitable[int | None]:
-        """Return the prompt's tokens as the server counts them; None if it does not count."""
+        """Return the prompt's tokens by the server's count, or None if it cannot count."""
 
     def limits(self) -> Awaitable[Limits]:
         """Return the limits that the server reports for the model.
@@ -188,23 +188,23 @@ class ChatModel(Protocol):
 
 
 class SessionIndex(Protocol):
-    """Lists and finds sessions."""
+    """Creates, lists, forks and deletes sessions."""
 
     def session(self, session_id: str, *, create: Session | None = None) -> Session:
-        """Return the session of that id. If there is none, store `create` and return it.
+        """Return the session with that id. If there is none, store `create` and return it.
 
         Raises:
             NotFound: there is none, and `create` is None.
         """
 
     def sessions(self, *, scope: str | None = None) -> list[Session]:
-        """Return the sessions of a scope, or of all scopes; the last changed one comes first."""
+        """Return the sessions of a scope, or of all. The last changed one comes first."""
 
     def fork(self, branch_id: str, at: int) -> Branch:
-        """Make a branch that continues another one from a position, and make it active."""
+        """Make a branch that continues another from position `at`, and make it active."""
 
     def delete_session(self, session_id: str) -> None:
-        """Remove a session for good, with all that belongs to it and its index entries."""
+        """Delete a session for good, with everything that belongs to it and its index entries."""
 
 
 class SessionDescriptions(Protocol):
@@ -221,28 +221,28 @@ class SessionDescriptions(Protocol):
 
 
 class MessageLog(Protocol):
-    """Histories. They only grow."""
+    """Histories of branches. They only grow."""
 
     def append(
         self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
     ) -> int:
-        """Append entries durably, all or none. Return the branch's new number of messages.
+        """Append entries durably, either all or none. Return the branch's new number of messages.
 
         Raises:
             Superseded: the branch no longer has `expected` messages.
         """
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
-        """Return the entries at these positions, in order; fewer at the end of the branch. A
-        negative start counts from the end.
+        """Return the entries at positions `start` to `stop` (excluded), in order. There are fewer
+        at the end of the branch. A negative start counts from the end.
         """
 
     def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
         """Return positions below `before` of the newest entries with the mark, newest first."""
 
     def position_of(self, branch_id: str, message_id: str) -> int | None:
-        """Return the position of the newest message of that id, or None. An id may be shortened to
-        its first eight characters.
+        """Return the position of the newest message with that id, or None. The id may be shortened
+        to its first eight characters.
         """
 
 
@@ -256,24 +256,25 @@ class Lineage(Protocol):
         """Return all branches of a session, the oldest first."""
 
     def chain(self, branch_id: str, length: int) -> bytes:
-        """Return the chain's hash (`messages.chain`) after that many messages."""
+        """Return the hash chain's value (`messages.chain`) after that many messages."""
 
     def first_marked(self, branch_id: str, mark: int) -> int | None:
-        """Return the position of the oldest entry with the mark."""
+        """Return the position of the oldest entry with the mark, or None."""
 
 
 class Projections(Protocol):
-    """The active projection of each window (what its prompts are made of), and earlier ones."""
+    """The active projection of each window, which tells what prompts show, and earlier ones."""
 
     def commit(self, step: Step) -> Move:
-        """Store the step's projection and checkpoints, and make them active, all or nothing.
+        """Store the step's projection and checkpoints, and make them active. Do all of it or
+        nothing.
 
         Raises:
             Superseded: another move was made meanwhile.
         """
 
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
-        """Return the newest moves of one window, or of all windows, newest first."""
+        """Return the newest moves (committed steps) of one or all windows, newest first."""
 
     def projection(self, projection_id: str) -> Projection:
         """Return a projection with its checkpoints."""
@@ -292,27 +293,27 @@ class SnapshotLog(Protocol):
         """Return the session's snapshots, the oldest first."""
 
     def delete_snapshots(self, session_id: str, ids: Collection[str]) -> None:
-        """Remove the session's snapshots of these ids. Snapshots of other sessions stay."""
+        """Remove the session's snapshots with these ids. Snapshots of other sessions stay."""
 
 
 class SessionMetadata(Protocol):
     """Notes: small named values of a session."""
 
     def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
-        """Set the note of that name; None removes it."""
+        """Set the note with that name. None removes the note."""
 
     def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
-        """Return the session's notes by name."""
+        """Return the session's notes: name → value."""
 
 
 class ChangeLog(Protocol):
-    """The entries of a session's log that are not messages."""
+    """The entries of a session's log that are not messages, such as goals and pins."""
 
     def record(
         self, session_id: str, changes: Sequence[Change], *, instead_of: Collection[int] = ()
     ) -> None:
-        """Append changes with the next numbers, and remove the entries of `instead_of`. Do both or
-        neither.
+        """Append changes with the next numbers, and remove the entries numbered `instead_of`. Do
+        both or neither.
         """
 
     def changes(self, session_id: str, *, after: int = 0) -> list[Change]:
@@ -323,7 +324,7 @@ class Finder(Protocol):
     """Search by words."""
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Return messages of a branch and its ancestors sharing words with the text, best first."""
+        """Return messages of a branch that share words with the text, the best first."""
 
 
 Version = tuple[int, int]
@@ -331,21 +332,43 @@ Version = tuple[int, int]
 
 @runtime_checkable
 class Versioned(Protocol):
-    """A store that can tell whether anything was stored meanwhile."""
+    """A store that can tell whether anything was stored since it was last asked."""
 
-    def version(self) -> Version | None:
-        """Return a value that changes with every stored transaction: a counter of other writers'
-        transactions, and one of this store's own (an append is one). None if unknown now.
+    def version(self, branch_id: str) -> Version | None:
+        """Return two counters. One of them changes with every stored transaction on the session of
+        that branch, and perhaps on others. The second one counts appends by this store, and may
+        count more. None if unknown now.
         """
 
 
 @runtime_checkable
+class ReadsAtOnce(Protocol):
+    """A store that can read several things together."""
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within the block, the store may answer this thread from one moment, until it writes. Its
+        version is not newer than that moment.
+        """
+
+
+@runtime_checkable
+class ReadsAhead(ReadsAtOnce, Protocol):
+    """A store for which each answer is a round trip."""
+
+    def read_ahead(self, *calls: Callable[[], object]) -> None:
+        """Ask in one round trip what the calls of this store ask first. They are not answered."""
+
+    def newest(self, session_id: str, window: int) -> Projection | None:
+        """Return the projection of a window's newest move. The block's version is that of now."""
+
+
+@runtime_checkable
 class FindsChains(Protocol):
-    """A store that finds sessions by the hash of a beginning (`messages.chain`)."""
+    """A store that finds sessions by a hash of their first messages (`messages.chain`)."""
 
     def beginning(self, chain: bytes, *, scope: str, most: int) -> list[tuple[str, bool]]:
-        """Return the ids of sessions of a scope that have a branch with that hash, the newest
-        `most` at most. With each: whether the branch ends there.
+        """Return the newest sessions of a scope that have a branch with that hash, at most `most`.
+        Each has its id, and whether the branch ends at that hash.
         """
 
 
@@ -361,8 +384,8 @@ class SessionStore(
     Finder,
     Protocol,
 ):
-    """Everything that a session needs from a store. It is safe to use from many threads. If the
-    store is also `Versioned`, only what may have changed is read again.
+    """Everything that a session needs from a store. It must be safe to use from many threads. If
+    the store is also `Versioned`, a session reads again only what may have changed.
     """
 
     def close(self) -> None:
@@ -372,12 +395,12 @@ class SessionStore(
 @runtime_checkable
 class BlobStore(Protocol):
     """Keeps whole files under names such as `2026/05/roof.json`, in a folder, a bucket or
-    elsewhere. It is safe to use from many threads and processes.
+    elsewhere. It must be safe to use from many threads and processes.
     """
 
     def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
         """Keep data under a name, all or nothing. The data are durable when this returns. If
-        several callers use one name at once, one succeeds, unless they replace.
+        several callers use one name at once, one succeeds. With `replaces`, all succeed.
 
         Raises:
             FileExistsError: something is kept under that name, and `replaces` is off.
@@ -395,21 +418,22 @@ class BlobStore(Protocol):
         """
 
     def delete(self, name: str) -> None:
-        """Remove the data under a name. Do nothing if there are none.
+        """Remove the data under a name. Nothing happens if there are none.
 
         Raises:
             StoreFailed: the data could not be removed.
         """
 
     def address(self, name: str) -> str:
-        """Return where the data are, for people to read."""
+        """Return the place of the data, as text for people."""
 
 
 class SessionTransfer(Protocol):
-    """Brings sessions from elsewhere into a store. Each step is all or nothing."""
+    """Copies sessions from elsewhere into a store. Each method stores everything or nothing."""
 
-    def put_session(self, whole: WholeSession) -> Session:
-        """Store a new session with everything that belongs to it. Return the stored session.
+    def put_session(self, whole: WholeSession, *, replaces: Version | None = None) -> Session:
+        """Store a new session with everything that belongs to it. Return the stored session. If it
+        `replaces`, a session of that id is deleted in the same step.
 
         Raises:
             Superseded: a session with that id exists.
@@ -424,8 +448,8 @@ class SessionTransfer(Protocol):
         expected: int,
         metadata: Mapping[str, Any],
     ) -> None:
-        """Append what a session's source has in addition, and merge this metadata into the
-        session's own.
+        """Append the new entries of a session's source, and merge the metadata into the session's
+        own.
 
         Raises:
             Superseded: the branch does not have `expected` messages any more.
@@ -445,7 +469,7 @@ class ForgetsCopies(Protocol):
     """A `StorageAdapter` that can delete its copies of a session."""
 
     def forget(self, session_id: str) -> int:
-        """Delete everything kept of a session. Return how many things were deleted.
+        """Delete everything that is kept of a session. Return how many items were deleted.
 
         Raises:
             StoreFailed: something could not be deleted.

@@ -1,15 +1,15 @@
-"""How reliable a session's context is after compressions, and how a model of a given size should
-write summaries (FR-13).
+"""Estimates how reliable a session's context is after compressions, from the size of the model
+(FR-13).
 
 Each compression leaves something out, and a small model leaves out more. The score is a factor for
-the model's size, times 0.9 per compression. Sizes are billions of parameters
-(`messages.reliability`).
+the model's size, times 0.9 per compression. Sizes are in billions of parameters.
 
-Facts about a model: its size in billions of parameters, and whether it may call tools.
+The size is read from a model's name. People write `3B`, `1.5b`, `270M` or `1T`. Of `E2B`
+(effective) and `30B-A3B` (active) the first number counts. `8x7B` is 0.83 × 8 × 7, because experts
+share their attention: Mixtral's 8x7B has 46.7 billion, its 8x22B 141 billion. A number below ten
+with `M` is not a size, because `1m` is usually a window.
 
-People write sizes as `3B`, `1.5b`, `270M` or `1T`. Of `E2B` (effective) and `30B-A3B` (active) the
-first number counts. `8x7B` is 0.83 × 8 × 7, because experts share their attention: Mixtral's 8x7B
-has 46.7, its 8x22B 141. A number below ten with `M` is not a size: `1m` is a window.
+`ToolSupport` says whether a model may call tools.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from compact.patterns import regex
 # --- model facts ----------------------------------------------------------------------------------
 
 SHARED = 0.83
-"""Share of (experts × size) that a model really has, because experts share their attention."""
+"""Part of (experts × size) that a mixture of experts has, because they share their attention."""
 ASSUMED = 7.0
-"""Assumed size (billions) of a model whose size is unknown."""
+"""Assumed size (billions) of a model of unknown size."""
 SMALL = 3.0
-"""Below this size (billions) a model gets lost in long rules, examples and schemas, so that a
-summary written by code is better."""
+"""Size (billions) below which code writes the summaries. Such small models get lost in long rules,
+examples and schemas."""
 LARGE = 70.0
-"""Assumed size (billions) of a provider's model whose maker does not publish it."""
+"""Assumed size (billions) of a provider's model whose size is not published."""
 _BILLIONS = {"m": 0.001, "b": 1.0, "t": 1_000.0}
 _SIZE = regex(
     r"(?<![a-z\d.])(?:(\d{1,3})\s?x\s?)?e?(\d{1,4}(?:\.\d{1,3})?)\s?([bmt])(?![a-z\d])",
@@ -44,15 +44,16 @@ _SIZE = regex(
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """A model's size, and where it comes from."""
+    """A model's size, and where the number comes from."""
 
     billions: float
     source: Literal["profile", "name", "provider", "assumed"]
-    """`profile`: the model's entry. Assumed are `LARGE` (`provider`) and `ASSUMED` (`assumed`)."""
+    """`profile` is the model's entry in the file of models. `name` is the model's name. `provider`
+    means `LARGE` was assumed, `assumed` means `ASSUMED` was."""
 
 
 def billions_in(text: str) -> float | None:
-    """Return the first size in a text, in billions; None if there is none."""
+    """Return the first size in a text, in billions. Return None if there is none."""
     for experts, number, unit in _SIZE.findall(text):
         if unit in "mM" and float(number) < 10:
             continue
@@ -63,7 +64,7 @@ def billions_in(text: str) -> float | None:
 
 
 ToolSource = Literal["user_confirmed", "auto_detected", "runtime_error", "profile"]
-"""Where it is known from, the strongest first: the user, the server, an error during use, the file
+"""The source of the fact, the strongest first: the user, the server, an error during use, the file
 of models."""
 _STRENGTH: Sequence[str] = get_args(ToolSource)
 
@@ -76,8 +77,8 @@ class ToolSupport:
     source: ToolSource = "profile"
 
     def updated(self, other: ToolSupport) -> ToolSupport:
-        """Return the state after `other`: the stronger source wins, and of equal sources the later.
-        An unknown value changes nothing.
+        """Return the newer state. The stronger source wins. Of equal sources, the later wins. An
+        unknown value changes nothing.
         """
         if other.value is None:
             return self
@@ -93,7 +94,7 @@ Grade = Literal["excellent", "good", "moderate", "low", "critical"]
 Found = TypeVar("Found")
 
 KEPT = 0.9
-"""Each compression multiplies the score by this."""
+"""The score is multiplied by this for each compression."""
 FACTORS: Sequence[tuple[float, float]] = ((70, 0.95), (30, 0.85), (13, 0.70), (7, 0.50), (0, 0.30))
 """Smallest size (billions of parameters) → the factor from that size on."""
 GRADES: Sequence[tuple[float, Grade]] = (
@@ -103,9 +104,9 @@ GRADES: Sequence[tuple[float, Grade]] = (
     (0.40, "low"),
     (0.0, "critical"),
 )
-"""Lowest score → its grade."""
+"""Lowest score → the grade from that score on."""
 WARN_AFTER: Sequence[tuple[float, int]] = ((3, 3), (7, 5), (13, 7), (math.inf, 10))
-"""Largest size (whole billions: a 3B has 3.2) → after how many compressions to warn."""
+"""Largest size (whole billions: 3.2 is 3) → the number of compressions after which to warn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,13 @@ class Reliability:
     grade: Grade
     compressions: int
     warn_after: int
-    """After how many compressions the user is warned."""
+    """The number of compressions after which the user is warned."""
     by_model: bool = True
-    """Whether a model wrote the summaries. Code only leaves things out."""
+    """Whether a model wrote the summaries. Code invents nothing, it only leaves things out."""
 
     @property
     def meaning(self) -> str:
-        """What the score means, and what it does not mean."""
+        """What the score means and does not mean, as text for the user."""
         if not self.by_model:
             return (
                 "an estimate for summaries that a model writes. Here code wrote them, in the words "
@@ -137,7 +138,7 @@ class Reliability:
 
     @property
     def warning(self) -> str | None:
-        """The warning for the user. None if there were few compressions, or if code wrote the
+        """The warning for the user. It is None after few compressions, and if code wrote the
         summaries.
         """
         if not self.by_model or self.compressions < self.warn_after:
@@ -151,7 +152,7 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStyle:
-    """How to write a new checkpoint: its level, and the share of the level's cap to use."""
+    """How to write a new checkpoint: its level, and how much of the level's cap to use."""
 
     level: Level
     share: float
@@ -167,12 +168,12 @@ WRITINGS: Sequence[tuple[float, CheckpointStyle]] = (
     (7, CheckpointStyle("detailed", 0.6)),
     (0, CheckpointStyle("moderate", 0.8)),
 )
-"""Smallest size (billions of parameters) → the style from that size on. A small model soon repeats
-itself or invents, so it is asked for less."""
+"""Smallest size (billions of parameters) → the style from that size on. Small models soon repeat
+themselves or invent things, so they are asked for less."""
 
 
 def reliability_of(billions: float, compressions: int, *, by_model: bool = True) -> Reliability:
-    """Return the reliability of a context for a model of that size after that many compressions.
+    """Return the reliability of a context after that many compressions, for a model of that size.
     `by_model` says whether a model wrote the summaries.
 
     Raises:
@@ -191,5 +192,5 @@ def writing_of(billions: float) -> CheckpointStyle:
 
 
 def _from(steps: Sequence[tuple[float, Found]], value: float) -> Found:
-    """Return the value of the first step that `value` reaches, or of the last step."""
+    """Return the value of the first step whose number is at most `value`, or of the last step."""
     return next((found for least, found in steps if value >= least), steps[-1][1])

@@ -12,8 +12,8 @@ from compact.messages.calls import got
 from compact.messages.messages import Message
 
 Finish = Literal["stop", "length", "tool_calls", "refusal", "unknown"]
-"""Why an answer ended: by itself, at its token limit, to call tools, because the model or a filter
-refused, or for an unknown reason."""
+"""Why an answer ended. It ended by itself, at its token limit, or to call tools. Or the model or a
+filter refused, or the reason is unknown."""
 
 
 class Usage(BaseModel, frozen=True, defer_build=True):
@@ -26,8 +26,8 @@ class Usage(BaseModel, frozen=True, defer_build=True):
 
 
 def usage_of(prompt: object, completion: object, cached: object) -> Usage | None:
-    """Build the usage that a server reports. None if there is no number for the prompt. Other wrong
-    values count as 0: the answer must not be lost because of them.
+    """Build the usage from a server's numbers. Return None if there is no number for the prompt.
+    Other wrong values count as 0, so that the answer is not lost because of them.
     """
     if not is_tokens(prompt):
         return None
@@ -49,16 +49,16 @@ class Reply(BaseModel, frozen=True, defer_build=True):
     message: InstanceOf[Message] | Mapping[str, Any]
     """A message, or the provider's dictionary."""
     usage: Usage | None = None
-    """The reported usage; None if the provider reports none."""
+    """The reported usage. It is None if the provider reports none."""
     finish: Finish = "stop"
     model: str = ""
-    """The model that answered, if reported, or if it was not the requested one."""
+    """The name of the model that answered, if it was reported or differs from the requested one."""
     is_stand_in: bool = False
     """Whether another model answered instead of the requested one."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether the answer has neither text nor calls."""
+        """Whether the answer has neither text nor tool calls."""
         message = self.message
         if isinstance(message, Message):
             return not (message.text.strip() or message.tool_calls)
@@ -68,7 +68,7 @@ class Reply(BaseModel, frozen=True, defer_build=True):
 
 
 class Delta(BaseModel, frozen=True, defer_build=True):
-    """A piece of an answer as it is written. The last piece carries the whole reply."""
+    """A piece of an answer while it is written. The last piece carries the whole reply."""
 
     text: str = ""
     reply: Reply | None = None
@@ -78,7 +78,7 @@ Promised = TypeVar("Promised", Reply, Delta)
 
 
 def promised(given: object, kind: type[Promised], name: str) -> Promised:
-    """Return a model's result if it has the protocol's type.
+    """Return a model's result if it has the type that the protocol requires.
 
     Raises:
         ModelFailed: the result has another type.

@@ -1,11 +1,12 @@
 """A stored session: its branches, entries, projections, moves and snapshots.
 
-A session is a tree of *branches*. Each is a history that only grows, and continues another one from
-a position. What a model sees is not stored as text. A *projection* lists its positions, checkpoints
-and shortened messages; later messages follow. *Moves* say which projection is active: each
-compression, undo, redo and restore appends one. So nothing is ever overwritten.
+A session is a tree of *branches*. A branch is a history that only grows, and may continue another
+branch from a position. What a model sees is not stored as text. A *projection* lists the positions,
+checkpoints and shortened messages of a prompt; later messages follow. A *move* says which
+projection is active: each compression, undo, redo and restore appends one. So nothing is ever
+overwritten.
 
-Positions count from 0 along a branch, including its ancestors' messages.
+Positions count from 0 along a branch, and include the messages of its ancestors.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from compact.messages.goals import Goal
 from compact.messages.messages import Message
 
 FIXED, PERSON = 1, 2
-"""Marks of an entry: it must never be pruned; a person wrote it."""
+"""Marks of an entry. FIXED: it must never be pruned. PERSON: a person wrote it."""
 
 SHORTEST_ID = 8
-"""To how many characters a message's id may be shortened. Summaries shorten random ids so."""
+"""How many characters a shortened message id has. Summaries shorten random ids to this length."""
 
 DEFAULT_SCOPE = "default"
-"""The scope of a store with a single user."""
+"""The scope of a store that has a single user."""
 CHAT_NOTE = "chat"
-"""Name of the session's note that says which model the chat program uses for it."""
+"""Name of the session's note that says which model the chat program uses."""
 
 MoveKind = Literal["compress", "undo", "redo", "restore"]
 Purpose = Literal["recovery", "rollback", "emergency"]
@@ -43,7 +44,7 @@ class Entry(NamedTuple):
 
     message: Message
     tokens: int | None = None
-    """Tokens of the message as sent, if counted."""
+    """Tokens of the message as it is sent. It is None if it was not counted."""
     marks: int = 0
 
 
@@ -54,17 +55,17 @@ class Branch(BaseModel, frozen=True, defer_build=True):
     session_id: str
     parent: str | None = None
     fork: int = 0
-    """Positions below this one belong to the parent."""
+    """The number of messages that come from the parent. Positions below it belong to the parent."""
     messages: int = 0
-    """How many messages the branch has, including its ancestors'."""
+    """Number of messages of the branch, including its ancestors'."""
     tokens: int = 0
-    """Tokens of the messages that were counted."""
+    """The sum of the tokens of those messages that were counted."""
     created_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 def free_branch_id(session_id: str, branches: int, is_taken: Callable[[str], bool]) -> str:
-    """Return an id for a session's next branch. Taken ids are skipped: a branch's id is unique in
-    the whole store.
+    """Return an id for a session's next branch. Ids that exist are skipped, because a branch's id
+    is unique in the whole store.
     """
     if not branches and not is_taken(session_id):
         return session_id
@@ -85,7 +86,7 @@ class Session(BaseModel, frozen=True, defer_build=True):
     wire: str = "chat_completions"
     """The wire format of the session's messages."""
     tokenizer: str = ""
-    """The tokenizer that made the stored counts."""
+    """The tokenizer that made the stored token counts."""
     created_at: datetime = Field(default_factory=clock_and_ids.now)
     updated_at: datetime = Field(default_factory=clock_and_ids.now)
     metadata: Mapping[str, Any] = Field(default_factory=dict)
@@ -95,7 +96,7 @@ class Session(BaseModel, frozen=True, defer_build=True):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Messages that a projection shows unchanged: first and last position, both included."""
+    """Messages that a projection shows unchanged. First and last position are included."""
 
     first: int
     last: int
@@ -103,11 +104,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A shortened message, or one that compact made and that is stored nowhere else."""
+    """A shortened message, or a message that compact made and that is stored nowhere else."""
 
     message: Message
     position: int | None = None
-    """Position of the original of a shortened message; None if compact made the message."""
+    """Position of the original of a shortened message. It is None if compact made the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +122,24 @@ Piece = Run | Shown | CheckpointRef
 
 
 class Projection(BaseModel, frozen=True, defer_build=True):
-    """How an active context is composed: its pieces in order, then the messages from `at` on."""
+    """What an active context consists of: its pieces, then the messages from position `at`."""
 
     id: str = Field(default_factory=clock_and_ids.new_id)
     window: int
-    """Size of the window that it is made for, in tokens."""
+    """Size in tokens of the window for which it is made."""
     number: int = Field(ge=0)
-    """How many compressions led to this projection."""
+    """The number of compressions that led to this projection."""
     at: int = Field(ge=0)
-    """How many messages the branch had when the projection was made."""
+    """The number of messages that the branch had when the projection was made."""
     cut: int = Field(ge=0)
-    """Checkpoints cover all messages before this position that are not kept."""
+    """Checkpoints replace all messages before this position, except those in `kept`."""
     kept: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
-    """The checkpoints in use, oldest span first."""
+    """The checkpoints in use. The checkpoint of the oldest span comes first."""
     tokens: int = Field(ge=0)
     parent: str | None = None
-    """The projection that this one was made from."""
+    """The id of the projection from which this one was made."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
     @property
@@ -148,45 +149,45 @@ class Projection(BaseModel, frozen=True, defer_build=True):
 
 
 class Destination(NamedTuple):
-    """The state that a step leads to."""
+    """The state to which a step leads."""
 
     branch_id: str
     at: int
-    """How many messages the branch has there."""
+    """The number of messages that the branch has there."""
     projection: Projection | None
-    """The projection that is active there; None for the bare history."""
+    """The projection that is active there. None means the whole history without a compression."""
     begins: Branch | None = None
-    """The branch, if the step begins it."""
+    """The new branch, if the step begins one."""
     changes: tuple[Change, ...] = ()
     """Log entries that the step adds."""
 
 
 class Step(BaseModel, frozen=True, defer_build=True):
-    """A change of what is active. It is committed in one transaction or not at all."""
+    """A change of the active projection or branch, committed in one transaction or not at all."""
 
     kind: MoveKind
     session_id: str
     branch_id: str
     window: int
     base: int
-    """The number of the move that the step builds on, 0 for none. The step is refused if another
-    move was made meanwhile."""
+    """The number of the move on which the step builds, 0 if there is none. The step is refused if
+    another move was made meanwhile."""
     at: int
-    """How many messages the branch has."""
+    """The number of messages that the branch has."""
     projection: Projection | None
-    """The projection that is active afterwards; None for the bare history. A compression leaves the
-    session's branch active; every other step activates its own."""
+    """The projection that is active afterwards. None means the whole history without a compression.
+    A compression leaves the session's branch active. Every other step activates its own branch."""
     begins: Branch | None = None
     """A new branch that the step begins. Its id is the step's branch id."""
     changes: tuple[Change, ...] = ()
     """Log entries that the step adds."""
     notes: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
-    """Notes of the session that are stored with the step."""
+    """Notes of the session that are stored together with the step."""
     forget: tuple[str, ...] = ()
-    """Notes of the session that the step removes, such as its draft."""
+    """Names of the session's notes that the step removes, such as its draft."""
 
     def move(self, number: int, before: str | None) -> Move:
-        """Return the step as a move. `before` is the id of the projection that was active."""
+        """Return the move that records this step. `before` is the projection active until now."""
         return Move(
             number=number,
             kind=self.kind,
@@ -199,22 +200,24 @@ class Step(BaseModel, frozen=True, defer_build=True):
 
 
 class Move(BaseModel, frozen=True, defer_build=True):
-    """A committed step."""
+    """The stored record of a step: which projection became active, on which branch, and when."""
 
     number: int = Field(ge=1)
-    """The number of the move; grows with each move of a session."""
+    """The number of the move. Later moves of a session have larger numbers."""
     kind: MoveKind
     branch_id: str
     window: int
     at: int
     projection_id: str | None
     before: str | None = None
-    """The id of the projection that was active before."""
+    """The id of the projection that was active before the move."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 class Snapshot(BaseModel, frozen=True, defer_build=True):
-    """A recovery point: a position and what was active there. It is never sent to a model."""
+    """A recovery point: a position in a branch, and the projection, checkpoints, goals and policy
+    that were active there. It is never sent to a model.
+    """
 
     id: str = Field(default_factory=lambda: "sn-" + clock_and_ids.new_id()[:12])
     session_id: str
@@ -222,7 +225,7 @@ class Snapshot(BaseModel, frozen=True, defer_build=True):
     purpose: Purpose = "recovery"
     note: str = ""
     at: int
-    """How many messages the branch has."""
+    """The number of messages that the branch has."""
     window: int
     projection_id: str | None = None
     checkpoint_ids: tuple[str, ...] = ()
@@ -236,4 +239,4 @@ class Found(NamedTuple):
 
     position: int
     score: float
-    """How well the message matches: higher is better; comparable within one search."""
+    """How well the message matches. Higher is better. Only scores of one search can be compared."""

@@ -1,6 +1,7 @@
-"""Token counts of messages: text by a tokenizer, everything around it by cited formulas.
+"""Counts the tokens of messages: text by a tokenizer, everything around it by published formulas.
 
-A `TokenEstimator` (`models.providers.tokenizers`) counts text. What a provider adds is data here:
+A `TokenEstimator` (`models.providers.tokenizers`) counts text. The tokens that a provider adds are
+data here:
 
 - Framing of chat messages: 3 tokens a message and 1 for its role, 3 to prime the reply (OpenAI
   Cookbook, "How to count tokens with tiktoken", `num_tokens_from_messages`). The framing of tool
@@ -11,11 +12,12 @@ A `TokenEstimator` (`models.providers.tokenizers`) counts text. What a provider 
   enum item, 12 at the end, for o200k models).
 - Images: OpenAI "Images and vision", high detail: fit into 2048², shortest side 768, 170 a 512²
   tile plus 85; low detail 85. Anthropic "Vision": width × height / 750, at most 1,600.
-- Files and audio: `file_tokens` and `audio_tokens`, estimates by their bytes, because pages and
-  seconds are unknown without decoding.
+- Files and audio: `file_tokens` and `audio_tokens` estimate by bytes, because pages and seconds are
+  unknown without decoding.
 
-A reasoning block costs its text, never its signature. If a provider shows only a digest of it, the
-sealed part is estimated (`Framing.sealed`). Other sealed and binary fields cost nothing.
+A reasoning block costs its text, never its signature. If a provider shows only a short version of
+the reasoning, the encrypted part is estimated (`Framing.sealed`). Other encrypted and binary fields
+cost nothing.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ from compact.messages.messages import (
 from compact.messages.protocols import CutsLines, TokenEstimator
 
 CACHE_ENTRIES = 200_000
-"""How many counts are remembered. More cost memory, fewer cost time."""
+"""How many counts are remembered. More would cost memory, fewer would cost time."""
 
 ImageFormula = Literal["tiles", "area"]
-"""`tiles` is OpenAI's formula, `area` Anthropic's (see the module's docstring)."""
+"""The formula of image tokens: `tiles` is OpenAI's, `area` Anthropic's (see the module)."""
 SchemaForm = Literal["cookbook", "json"]
 _INNER = frozenset(
     {
@@ -55,42 +57,44 @@ _INNER = frozenset(
 )
 """Fields of a schema that hold other schemas or long values."""
 _ANTHROPIC_LARGEST = 1600
-"""Tokens of the largest image for Anthropic, also used if the size is unknown."""
+"""Tokens of the largest image for Anthropic. It is also used if the image's size is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """Tokens that a provider adds around text, and where the numbers come from."""
+    """Tokens that a provider adds around text, and the source of these numbers."""
 
     source: str
     per_message: int = 4
-    """The cookbook's 3, and 1 for the role. This was exact on all 250 recorded pairs of
-    messages."""
+    """For each message: the cookbook's 3, and 1 for the role. This was exact on all 250 recorded
+    pairs of messages."""
     per_name: int = 1
-    """The cookbook's 1 for a speaker's name, in addition to the name itself."""
+    """For a speaker's name: the cookbook's 1, in addition to the tokens of the name."""
     priming: int = 3
-    """Tokens that prime the reply."""
+    """Tokens that prime the reply, once per prompt."""
     per_call: int = 6
-    """For a call or result, besides its name and text. On 534 recorded steps it was 1 to 5 too
-    many."""
+    """For each call or result, in addition to its name and text. On 534 recorded steps it was 1 to
+    5 too many."""
     names: int = 2
-    """How often a call's name is sent: alone, and as `functions.NAME`."""
+    """How often a call's name is sent: once alone, and once as `functions.NAME`."""
     per_parallel: int = 33
-    """For several calls in one message: the largest number that was measured."""
+    """For a message with several calls: the largest number that was measured."""
     thinking: float = 1.0
-    """Billed tokens of reasoning per token of its shown text."""
+    """Billed tokens of reasoning for each token of its shown text."""
     sealed: float = 0.0
-    """Tokens of reasoning per character of its seal; used if that is more than the shown text."""
+    """Tokens of reasoning per character of its encrypted text. The larger of this estimate and the
+    count of the shown text is used."""
     images: ImageFormula = "tiles"
     schemas: SchemaForm = "cookbook"
-    """How tool schemas are written: as the cookbook counts them, or as JSON in open models."""
+    """How tool schemas are counted: by the formula of the OpenAI Cookbook, or, for open models, as
+    JSON text."""
     per_schemas: int = 12
-    """Added once for all schemas of a prompt."""
+    """Tokens added once for all tool schemas of a prompt."""
 
 
 OPENAI_FRAMING = Framing("OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md)")
 ANTHROPIC_FRAMING = Framing("as OpenAI; images: Anthropic, Vision", images="area")
-"""For Anthropic messages if an OpenAI tokenizer was chosen."""
+"""For Anthropic messages that are counted by an OpenAI tokenizer."""
 CLAUDE_FRAMING = Framing(
     "recorded usage of Claude Code sessions (docs/evidence.md); images: Anthropic, Vision",
     per_call=48,
@@ -105,17 +109,17 @@ RESPONSES_FRAMING = Framing(
     per_parallel=0,
     sealed=3 / 16,
 )
-"""Each item of the Responses API counts as a message of chat completions. The count is too high,
-because the server drops sealed reasoning of earlier turns."""
+"""Each item of the Responses API counts as a message of chat completions. That is too much, because
+the server drops encrypted reasoning of earlier turns."""
 OLLAMA_FRAMING = Framing("an estimate: templates like ChatML take 4 to 5 a message", per_message=5)
-"""The 5 are `<|im_start|>`, the role, a line end, `<|im_end|>` and another line end. Calls and
-results have tags and JSON around them; OpenAI's numbers are used for these."""
+"""The 5 tokens are `<|im_start|>`, the role, a line break, `<|im_end|>` and another line break.
+Calls and results have tags and JSON around them, for which OpenAI's numbers are used."""
 
 
 class TokenCounter:
-    """Counts messages, texts and tool schemas. Each text is counted once.
+    """Counts messages, texts and tool schemas. Each text is counted only once.
 
-    The counter remembers hashes, not texts. With more than `CACHE_ENTRIES` it forgets all.
+    The counter remembers hashes, not texts. When it has `CACHE_ENTRIES` counts, it forgets all.
     """
 
     def __init__(self, estimator: TokenEstimator, framing: Framing = OPENAI_FRAMING) -> None:
@@ -123,12 +127,12 @@ class TokenCounter:
         self.framing = framing
         self._count = estimator.count
         self.lines = estimator.lines if isinstance(estimator, CutsLines) else None
-        """Splits a text into pieces whose tokens add up, if the estimator can."""
+        """Splits a text into pieces whose tokens add up. It is None if the estimator cannot."""
         self._known: dict[tuple[int, int], int] = {}
 
     @property
     def exact(self) -> bool:
-        """Whether the real tokenizer counts the texts."""
+        """Whether the model's own tokenizer counts the texts."""
         return self.estimator.exact
 
     @property
@@ -150,7 +154,7 @@ class TokenCounter:
 
     def composed(self, text: str) -> int:
         """Count the tokens of a text made of lines. If the estimator can split texts between lines,
-        each line is counted once for all texts.
+        each distinct line is counted only once.
         """
         key = (hash(text), len(text))
         if self.lines is not None and key not in self._known:
@@ -158,7 +162,7 @@ class TokenCounter:
         return self.text(text)
 
     def message(self, message: Message) -> int:
-        """Count the tokens of a message as sent, framing included."""
+        """Count the tokens of a message as it is sent, framing included."""
         total = self.framing.per_message
         if message.name:
             total += self.framing.per_name + self.text(message.name)
@@ -172,14 +176,14 @@ class TokenCounter:
         return total if calls < 2 else total + self.framing.per_parallel
 
     def _seams(self, message: Message) -> int:
-        """Count the line ends that servers of open models put between texts."""
+        """Count the line breaks that servers of open models put between the texts of a message."""
         if self.framing.schemas != "json" or isinstance(message.content, str):
             return 0
         return max(0, sum(isinstance(p, Text | Refusal | Opaque) for p in message.content) - 1)
 
     def _sent_as(self, message: Message) -> int:
-        """Return as how many messages this one is sent. Each result is a message of its own.
-        Anthropic's blocks are not, unless an open model's template writes them.
+        """Return how many messages are sent for this one. Each tool result is a message of its own.
+        Anthropic's result blocks are not, unless the template of an open model writes them.
         """
         results = len(message.tool_results)
         if message.role == "tool":
@@ -213,8 +217,8 @@ class TokenCounter:
                 return self.text(part.text)
 
     def _arguments(self, call: ToolCall) -> int:
-        """Count the original arguments, or the same with spaces if that is more: a server may give
-        its template an object, which is written anew.
+        """Count the arguments as they are sent. An open model's template may write them again with
+        spaces. If that is more tokens, the larger count is returned.
         """
         tokens = self.text(call.sent)
         if self.framing.schemas != "json":
@@ -223,17 +227,16 @@ class TokenCounter:
         return max(tokens, self.text(again))
 
     def messages(self, messages: Iterable[Message]) -> int:
-        """Count the tokens of a whole prompt: its messages and the priming of the reply."""
+        """Count the tokens of a whole prompt: its messages, and the priming of the reply."""
         return self.framing.priming + sum(self.message(m) for m in messages)
 
     def tools(self, tools: Iterable[Mapping[str, Any]]) -> int:
-        """Count the tokens of tool schemas in a prompt (chat completions or Anthropic shape)."""
+        """Count the tokens of tool schemas in a prompt (shape of chat completions or Anthropic)."""
         listed = list(tools)
         count = self._written if self.framing.schemas == "json" else self._tool
         return sum(count(t) for t in listed) + (self.framing.per_schemas if listed else 0)
 
     def _written(self, tool: Mapping[str, Any]) -> int:
-        """Count a schema as one line of JSON, in the shape that templates use."""
         body = {k: v for k, v in tool.get("function", tool).items() if k not in ("type", "strict")}
         if "input_schema" in body:
             body["parameters"] = body.pop("input_schema")
@@ -263,14 +266,14 @@ class TokenCounter:
         return total + self._inner(value, _INNER)
 
     def _inner(self, schema: Mapping[str, Any], fields: Set[str]) -> int:
-        """Count, as JSON, the parts of a schema that the cookbook leaves out."""
+        """Count, as JSON, those parts of a schema that the cookbook leaves out."""
         inner = {k: v for k, v in schema.items() if k in fields and not isinstance(v, bool)}
         return self.text(json.dumps(inner, ensure_ascii=False)) if inner else 0
 
 
 def image_tokens(image: Image, formula: ImageFormula) -> int:
-    """Count an image by the provider's published formula. An image of unknown size counts as a
-    large one. A file among a tool's images costs `binary_tokens`.
+    """Count an image by the provider's published formula. An image of unknown size counts as large.
+    A file among a tool's images costs `binary_tokens`.
     """
     if image.raw is not None and not is_picture(image.raw):
         return binary_tokens(image.raw, formula)
@@ -281,7 +284,7 @@ def image_tokens(image: Image, formula: ImageFormula) -> int:
     if image.detail == "low":
         return 85
     if not image.width or not image.height:
-        return 1105  # 1024 × 2048 pixels at high detail, the cookbook's own large example
+        return 1105  # 1024 × 2048 pixels at high detail: the cookbook's own large example
     scale = min(1.0, 2048 / max(image.width, image.height))
     width, height = image.width * scale, image.height * scale
     shrink = min(1.0, 768 / min(width, height))
@@ -290,7 +293,7 @@ def image_tokens(image: Image, formula: ImageFormula) -> int:
 
 
 def binary_tokens(raw: Mapping[str, Any] | None, formula: ImageFormula) -> int:
-    """Estimate the tokens of images, files and audio in a block."""
+    """Estimate the tokens of the images, files and audio in a block."""
     total = 0
     for binary in binaries(raw):
         match binary.kind:
@@ -304,11 +307,12 @@ def binary_tokens(raw: Mapping[str, Any] | None, formula: ImageFormula) -> int:
 
 
 def file_tokens(size: int | None) -> int:
-    """Estimate the tokens of a file of that many bytes. The estimate may be far off either way.
+    """Estimate the tokens of a file of that many bytes. The real number may be much higher or
+    lower.
 
-    Anthropic, "PDF support": a page costs 1,500 to 3,000 tokens. Pages are not counted. The
-    estimate is 3,000 for each started 50,000 bytes (a page with a picture or a scan), or one page
-    if the size is unknown. Dense text without pictures costs more.
+    Anthropic, "PDF support": a page costs 1,500 to 3,000 tokens. The estimate is 3,000 tokens for
+    each started 50,000 bytes (a page with a picture or a scan). If the size is unknown, it is one
+    page. Pages are not counted. Dense text without pictures costs more.
     """
     return 3_000 * max(1, math.ceil((size or 0) / 50_000))
 
@@ -318,6 +322,6 @@ def audio_tokens(size: int) -> int:
 
     OpenAI, "Managing costs" of the Realtime API: one token for each 100 ms of the user's audio. The
     length is computed at 64 kbit/s, the usual rate of speech as MP3. WAV has more bytes per second,
-    so its count is too high.
+    so its estimate is too high.
     """
     return math.ceil(size * 10 / 8_000)

@@ -1,4 +1,4 @@
-"""Models: facts about each, how to ask them, and how to count their tokens.
+"""Models: the facts about each, adapters that ask them, and tokenizers that count their tokens.
 
-`profiles` holds each model's limits, and `providers` an adapter for each provider's client.
+`profiles` holds each model's limits. `providers` has an adapter for each provider's client.
 """

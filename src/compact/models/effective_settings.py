@@ -1,5 +1,5 @@
-"""Work out a session's effective settings from the user's settings, the model's profile, the
-window's tier and the summarizer (FR-11, FR-13, FR-14).
+"""A session's effective settings, from the user's settings, the model's profile, the window's tier
+and the summarizer (FR-11, FR-13, FR-14).
 
 The user's settings take precedence. The model and the window decide the rest.
 """
@@ -15,7 +15,7 @@ from compact.messages.reliability import Reliability, ToolSupport, reliability_o
 from compact.models.profiles import ModelBook
 
 DEFAULT_WINDOW = 8_192
-"""The window in tokens if neither a model nor a size is given."""
+"""The window in tokens if neither a model nor a window is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,15 @@ class Setting:
     book: ModelBook
     model: str | None = None
     summarizer: str | None = None
-    """The key of the model that writes the summaries; None if no model does."""
+    """The key of the model that writes the summaries. It is None if code writes them."""
     tiers: Mapping[int, TierSettings] = field(default_factory=dict)
     """The user's settings for individual tiers, by tier number."""
 
     def size(self, window: int | None) -> int:
-        """Return the window, in tokens, that all limits follow from; `window` is the user's size.
+        """Return the window in tokens from which all limits follow. `window` is the user's setting.
 
-        A local model gets the window of its row, but never more than the user's size. For other
-        models the user's size overrides the model's own window.
+        A local model gets a window size from its profile, but never more than the user's setting.
+        For other models the user's setting overrides the model's own window.
 
         Raises:
             UnknownModel: the model's window is unknown, and no size is given.
@@ -79,13 +79,14 @@ class Setting:
 
     @property
     def answer(self) -> int:
-        """Tokens wanted for the model's answer; 0 without a model. A prompt may leave fewer."""
+        """Tokens wanted for the model's answer, or 0 without a model. A prompt may leave fewer."""
         if self.model is None:
             return 0
         return (self.book.profile_of(self.model) or self.book.template).answer
 
     def reliability(self, compressions: int, *, by_model: bool = True) -> Reliability | None:
-        """Return how reliable the context is after this many compressions; None without a model.
+        """Return how reliable the context is after this many compressions. Return None without a
+        model.
 
         `by_model` says whether a model, rather than code, wrote the summaries.
         """

@@ -1,7 +1,7 @@
 """Model keys say which model to use, through which API and at which address.
 
-Examples are `ollama:qwen3:8b` and `http://host:8080/v1#model`. `models.profiles` holds the facts of
-each model, and `compact.wiring` builds the model object for a key.
+Examples are `ollama:qwen3:8b` and `http://host:8080/v1#model`. `models.profiles` holds the facts
+about each model. `compact.wiring` builds the object that asks the model.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
 
 DEFAULT = "openai"
-"""The API that most servers speak. An address without a `+` uses this API."""
+"""The API of an address without a prefix such as `anthropic+`. Most servers offer it."""
 _SPOKEN = {p.spoken: p.name for p in PROVIDERS.values() if p.spoken}
 _ADDRESS = regex(
     r"(?:(?P<spoken>[a-z-]+)\+)?(?P<url>https?://[^\s#]+)(?:#(?P<name>.*))?", re.IGNORECASE
 )
 _IS_ADDRESS = regex(r"(?:^|[:/+])https?://", re.IGNORECASE)
-_BESIDE = frozenset("@?;&")
-"""Characters that can separate a password or a token from the rest of an address."""
+_SEPARATORS = frozenset("@?;&")
+"""Characters that may separate a password or a token from the rest of an address."""
 _EXAMPLES = ", ".join(f"{p.name}:{p.example}" for p in PROVIDERS.values() if p.writes)
 _WAYS = (
     f"write PROVIDER:NAME ({_EXAMPLES}; echo:4k answers offline), the address of a server with the "
@@ -34,14 +34,14 @@ _WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class ModelKey:
-    """A model's key, split into its parts. `str` turns it back into a key with the same meaning."""
+    """A model's key, split into its parts. `str` returns a key with the same meaning."""
 
     provider: str
     """The provider's name in `PROVIDERS`."""
     name: str
-    """The provider's name for the model; for `transformers` it may be a folder."""
+    """The provider's name for the model. For `transformers` it may be a folder."""
     base_url: str | None = None
-    """The server's address; None for the provider's own server."""
+    """The server's address. None means the provider's own server."""
 
     def __str__(self) -> str:
         if self.base_url is None:
@@ -70,7 +70,7 @@ def parse_key(text: str) -> ModelKey:
 
 
 def is_of_other(model: str, wire: str) -> bool:
-    """Return whether the model is surely served by others than the makers of this wire format."""
+    """Return whether a model is surely not served by the makers of this wire format."""
     try:
         key = parse_key(model)
     except UnknownModel:
@@ -80,7 +80,7 @@ def is_of_other(model: str, wire: str) -> bool:
 
 
 def format_for(model: str | None) -> str:
-    """Return the wire format of the model's maker; the default format if the maker is unknown."""
+    """Return the wire format of the model's maker. If the maker is unknown, it is the default."""
     for provider in PROVIDERS.values():
         if provider.makes and re.search(provider.makes, model or "", re.IGNORECASE):
             return provider.format
@@ -92,7 +92,7 @@ def _at_address(text: str) -> ModelKey:
     if match is None:
         raise UnknownModel(f"{without_credentials(text)!r} is no address of a server; {_WAYS}")
     spoken, url, name = (match["spoken"] or DEFAULT).lower(), match["url"], match["name"]
-    if not _BESIDE.isdisjoint(url):
+    if not _SEPARATORS.isdisjoint(url):
         raise UnknownModel(
             "the address may hold a password, and keys are shown and kept: leave out what stands "
             "before the @ or after one of ? ; &, and give it to chat_model as api_key, or in the "

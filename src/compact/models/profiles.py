@@ -2,8 +2,8 @@
 
 The facts are in models.json next to this file. A user's own entries override them
 (`ModelBook.with_entries`). Nothing is guessed about an unlisted model: the caller must pass
-`window=` or `tokenizer=`. Only unlisted local models get the file's template, whose sizes are small
-enough to be safe. `models.providers.tokenizers` finds a tokenizer by its name.
+`window=` or `tokenizer=`. Only an unlisted local model gets the file's template, whose sizes are
+small enough to be safe. `models.providers.tokenizers` finds a tokenizer by its name.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from compact.patterns import regex
 from compact.secrets.redaction import without_credentials
 
 DEFAULT_SIZE = 8_192
-"""A local model's window in tokens if its entry names no default."""
+"""A local model's window in tokens, if its entry names no default."""
 ANSWER = 4_096
-"""How many tokens to keep free for an answer, if the window has room."""
+"""How many tokens are kept free for an answer, if the window has room."""
 REASONING = 8_192
-"""How many more tokens to keep free for the model's reasoning before the answer."""
+"""How many more tokens are kept free for the model's reasoning before the answer."""
 RESERVE_SHARE = 8
-"""At most one eighth of the window is kept free for an answer."""
+"""One part in this many (an eighth) is the most of the window that is kept free for an answer."""
 OF_OTHERS = frozenset(
     {
         *("abilities", "creator", "description", "installed", "last_seen", "manual_context"),
@@ -55,26 +55,25 @@ OF_OTHERS = frozenset(
 )
 """Fields that other programs write into model files. They are silently ignored."""
 TEMPLATE = "user-unknown-model"
-"""The id of the entry that describes every local model missing from the model file."""
+"""The id of the entry that describes every local model without an entry of its own."""
 SAFE = 0.85
-"""If a row names only the size, the server is set up with this share of the size."""
+"""If an entry gives only a size, the server gets this share of it: 6,963 of 8,192, as is usual."""
 
 Tokens = Annotated[int, Field(ge=1, strict=True)]
 ReasoningSent = Literal["none", "turn", "calls", "all"]
-"""Which answers are sent back with their reasoning; a server drops or refuses other reasoning.
+"""Which answers are sent back with their reasoning. A server drops or refuses other reasoning.
 
 `turn` means the answers since the newest user message. `calls` adds all answers that call tools,
-because some servers return status 400 if their reasoning is missing.
-"""
+because some servers return status 400 if their reasoning is missing."""
 
 
 class ContextRow(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """A window size that a local model can be set up with."""
 
     size: Tokens
-    """The window in tokens, as users name it."""
+    """The window in tokens, as users name it, such as 8192."""
     ollama_context_size: Tokens
-    """The server's `num_ctx`. All limits follow from this number."""
+    """The server's `num_ctx` in tokens. All limits follow from it."""
     size_label: str = ""
     vram_estimate: str | None = None
     vram_estimate_gb: float | None = None
@@ -84,40 +83,40 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
     """The facts about a model, or about a family of models."""
 
     id: str = ""
-    """The listed model's name; empty for a family."""
+    """The model's name. It is empty for a family."""
     pattern: str = ""
-    """A regular expression that matches the start of a family's names; empty for a listed model."""
+    """A regular expression for the start of a family's names. It is empty for a single model."""
     name: str = ""
     """The model's display name."""
     vendor: str = ""
-    """The provider of a family."""
+    """The provider of a family's models."""
     aliases: tuple[str, ...] = ()
     parameters: str = ""
     """The model's size as text, such as `3B`, `E2B` or `8x7B`."""
     tool_support: StrictBool | None = None
     tool_support_source: ToolSource = "profile"
     writes_summaries: StrictBool | None = None
-    """Whether the model writes its own sessions' summaries; None lets the model's size decide.
-    A model that is named as the summarizer always writes."""
+    """Whether the model writes the summaries of its own sessions. None means that its size decides.
+    A model that the user named as the summarizer always writes."""
     reasoning: StrictBool = False
     """Whether the model reasons before it answers. The reasoning takes room in the window."""
     reasoning_buffer: Tokens | None = None
     """How many tokens the model needs for reasoning."""
     reasoning_sent: ReasoningSent = "turn"
     max_context_window: Tokens | None = None
-    """The largest window in tokens; None if it is unknown or the server decides."""
+    """The largest window in tokens. It is None if it is unknown or the server decides."""
     input_limit: Tokens | None = None
-    """The largest prompt in tokens, if smaller than the window."""
+    """The largest prompt in tokens, if it is smaller than the window."""
     output_limit: Tokens | None = None
     """The largest answer in tokens."""
     default_context: Tokens | None = None
     """The default window of a local model, in tokens."""
     context_profiles: tuple[ContextRow, ...] = ()
-    """The window sizes that a local model can be set up with, ascending."""
+    """The window sizes with which a local model can be set up, smallest first."""
     tokenizer: str = "chars"
     strict_turns: StrictBool | None = None
-    """Whether the model's server refuses two messages in a row with the same role; None lets the
-    model's name decide."""
+    """Whether the model's server refuses two messages of one role in a row. None means that the
+    model's name decides."""
 
     @field_validator("parameters", mode="before")
     @classmethod
@@ -141,7 +140,7 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def window(self) -> int | None:
-        """The model's window in tokens; None if unknown. A local model has its default window."""
+        """The model's window in tokens, or None if unknown. A local model has a default window."""
         sizing = self.sizing()
         return sizing.num_ctx if sizing else None
 
@@ -151,9 +150,12 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
         return ToolSupport(self.tool_support, self.tool_support_source)
 
     def sizing(self, wanted: int | None = None) -> Sizing | None:
-        """Return the window for a requested size; None if the model's window is unknown.
+        """Return the window for a requested size. Return None if the model's window is unknown.
 
-        A local model gets the row of exactly that size, else the next larger row, else the largest.
+        A local model gets the window size that equals the request, else the next larger one, else
+        the largest.
+
+        `wanted` is the requested size in tokens. None means the default.
         """
         rows = [row for row in self.context_profiles if self._holds(row)]
         rows = rows or list(self.context_profiles[:1])
@@ -173,12 +175,12 @@ class Profile(BaseModel, frozen=True, defer_build=True, extra="forbid"):
 
     @property
     def answer(self) -> int:
-        """Tokens to keep for an answer and the reasoning before the answer, if there is room."""
+        """Tokens to keep for an answer and the reasoning before it, if the window has room."""
         reasoning = (self.reasoning_buffer or REASONING) if self.reasoning else 0
         return min(ANSWER, self.output_limit or ANSWER) + reasoning
 
     def output_reserve(self, window: int) -> int:
-        """Return how many tokens of a window to keep free for the answer and its reasoning.
+        """Return how many tokens of a window are kept free for the answer and its reasoning.
 
         This is at most an eighth of the window, unless the provider's limit for prompts leaves more
         free.
@@ -192,15 +194,15 @@ class Sizing:
     """The window for a requested size, in tokens."""
 
     size: int
-    """The size as users name it. This size decides the tier."""
+    """The size as users name it. It decides the tier."""
     num_ctx: int
-    """The window that all limits follow from. A local server is set up with this window."""
+    """The window from which all limits follow. A local server is set up with it."""
     row: ContextRow | None
-    """The profile's row that the window comes from; None for models without rows."""
+    """The profile's entry of this window size. None for models without such entries."""
 
 
 class ModelBook:
-    """Holds all profiles: listed models, families, and the template for other local models."""
+    """All profiles: single models, families, and the template for other local models."""
 
     def __init__(
         self,
@@ -222,11 +224,11 @@ class ModelBook:
         self._patterns = [(re.compile(family.pattern), family) for family in self.families]
 
     def profile_of(self, model: str) -> Profile | None:
-        """Return the profile of a model key; None if the model is unknown.
+        """Return the profile for a model key. Return None if the model is unknown.
 
         Keys are for example `gpt-4o`, `ollama:qwen3:8b` or `http://host/v1#llama3.2:3b`. The key of
-        a fine-tuned model, `ft:gpt-4o-mini:org::id`, gets the profile of its base model. The sizes
-        of a local model are used for local servers and bare names only, because other servers may
+        a fine-tuned model, `ft:gpt-4o-mini:org::id`, gets the profile of its base model. The window
+        sizes of a local model apply only to local servers and bare names, because other servers may
         be set up differently.
 
         Raises:
@@ -243,7 +245,7 @@ class ModelBook:
         return bare or self._served(key)
 
     def window_of(self, model: str) -> int:
-        """Return a model's window in tokens; for a local model, the server's `num_ctx`.
+        """Return a model's window in tokens. For a local model it is the server's `num_ctx`.
 
         Raises:
             UnknownModel: the window is unknown. The text suggests passing `window=`.
@@ -251,7 +253,8 @@ class ModelBook:
         return self.sizing(model).num_ctx
 
     def sizing(self, model: str, wanted: int | None = None) -> Sizing:
-        """Return a model's window for the requested size, or the model's default window.
+        """Return a model's window for the requested size. Without a size, return the default
+        window.
 
         Raises:
             UnknownModel: the window is unknown. The text suggests passing `window=`.
@@ -266,7 +269,7 @@ class ModelBook:
         return sizing
 
     def parameters_of(self, model: str) -> Parameters:
-        """Return a model's number of parameters, from its entry or name. If it is unknown, 70
+        """Return a model's number of parameters, from its entry or its name. If it is unknown, 70
         billion is assumed for a provider's model, and 7 billion for others.
         """
         profile = self.profile_of(model)
@@ -279,8 +282,8 @@ class ModelBook:
         return Parameters(ASSUMED, "assumed")
 
     def strict_turns(self, model: str) -> bool:
-        """Return whether a model's chat template refuses two messages in a row with the same role.
-        The model's entry decides, else the model's name.
+        """Return whether a model's chat template refuses two messages of one role in a row. The
+        model's entry decides. If it does not say, the model's name does.
         """
         profile = self.profile_of(model)
         if profile is not None and profile.strict_turns is not None:
@@ -289,7 +292,7 @@ class ModelBook:
         return bool(self._strict_turns.search(name))
 
     def unfit(self, model: str) -> str:
-        """Return why a model does not write its own sessions' summaries; empty if it does."""
+        """Return, as text, why a model does not write its sessions' summaries. Empty if it does."""
         profile, size = self.profile_of(model), self.parameters_of(model).billions
         writes = profile.writes_summaries if profile else None
         if writes is False:
@@ -299,7 +302,7 @@ class ModelBook:
         return ""
 
     def output_reserve_of(self, model: str, window: int | None = None) -> int:
-        """Return how many tokens to keep free for an answer; `window` defaults to the model's own.
+        """Return how many tokens are kept free for an answer. `window` defaults to the model's own.
 
         Raises:
             UnknownModel: the window is unknown, and none is given.
@@ -343,7 +346,7 @@ class ModelBook:
         if before is None and not own.keys() & {"max_context_window", "context_profiles"}:
             before = self.template
         known = before.model_dump(exclude_unset=True) if before else {}
-        if _pieces(name) not in self._named:  # a new model does not take over another one's names
+        if _pieces(name) not in self._named:  # a new model does not take another one's names
             known = {k: v for k, v in known.items() if k not in ("name", "pattern", "aliases")}
         if "tool_support" in own:
             own.setdefault("tool_support_source", "user_confirmed")
@@ -353,8 +356,8 @@ class ModelBook:
             raise _wrong_entry(name, error, source) from None
 
     def _listed(self, name: str) -> Profile | None:
-        """Return the listed model with this name or alias. Of a longer name, such as
-        `llama3.2:3b-instruct-q4_K_M`, the part up to the size must match.
+        """Return the single model with this name or alias. Of a longer name, such as
+        `llama3.2:3b-instruct-q4_K_M`, only the part up to the size must match.
         """
         pieces = _pieces(name.removesuffix(":latest"))
         found = self._named.get(pieces) or self._aliases.get(pieces)
@@ -371,7 +374,7 @@ class ModelBook:
         return None
 
     def _served(self, key: str) -> Profile | None:
-        """Return the profile of a model on a server whose setup is unknown."""
+        """Return the profile of a model on a server whose setup is unknown: no window sizes."""
         name = _after_address(key)
         listed = self._listed(name.rsplit("/", 1)[-1]) or self._listed(name.partition(":")[2])
         if listed is not None and not listed.context_profiles:
@@ -384,7 +387,7 @@ class ModelBook:
 
 @cache
 def shipped() -> ModelBook:
-    """Return the book that comes with compact. It is read on first use."""
+    """Return the book that comes with compact. The file is read on the first call."""
     import json
     from importlib import resources
 
@@ -399,18 +402,18 @@ def shipped() -> ModelBook:
 
 
 def profile_of(model: str) -> Profile | None:
-    """Return the profile of a model key in the shipped book; None if the model is unknown."""
+    """Return a model's profile from the book that comes with compact, or None if it is unknown."""
     return shipped().profile_of(model)
 
 
 # --- names ----------------------------------------------------------------------------------------
 
 _LOCAL = regex(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
-"""The start of a local model's key. The user sets the window of such a model."""
+"""Matches the start of a local model's key. The user sets the window of such a model."""
 _REMOTE = regex(r"/|^ft:")
 _OTHER_VENDORS = ("google", "gemini", "mistral", "deepseek", "xai", "cohere", "azure", "bedrock")
 _SERVE_LARGE = frozenset((*(p.name for p in PROVIDERS.values() if p.serves_large), *_OTHER_VENDORS))
-"""Key prefixes of providers that serve large models."""
+"""Key prefixes of providers whose models of unknown size count as large."""
 _PIECE = regex(r"[a-z]+(?=\d)|\d[\d.]*[a-z]*|[^\W\d_]+")
 _IS_SIZE = regex(r"[\d.]+[bmt]")
 
@@ -421,18 +424,17 @@ def _pieces(name: str) -> tuple[str, ...]:
 
 
 def _vendor_of(key: str) -> str:
-    """Return the part before the first `:` or `/`; empty if the key has neither."""
+    """Return the part before the first `:` or `/`. It is empty if the key has neither."""
     vendor, separator, _ = key.strip().lower().replace("/", ":").partition(":")
     return vendor if separator else ""
 
 
 def _after_address(key: str) -> str:
-    """Return the key without a server's address."""
     return key.partition("#")[2] if "://" in key else key
 
 
 def _bare_names(key: str) -> list[str]:
-    """Return the possible model names in a key, without vendors; of a fine-tuned model its base."""
+    """Return the model names that a key may mean, without vendors. Fine-tuned: the base."""
     pieces = _after_address(key).lower().rsplit("/", 1)[-1].split(":")
     if "ft" in pieces[:-1]:
         base = pieces.index("ft") + 1
@@ -457,7 +459,7 @@ def _name_of(row: object, number: int, source: str) -> str:
 def _known_fields(
     name: str, row: Mapping[Any, Any], unknown: Counter[str], source: str
 ) -> dict[str, Any]:
-    """Return an entry's known fields, under the profile's names. Count the unknown fields.
+    """Return an entry's known fields under the profile's names, and count the unknown fields.
 
     If `reasoning_buffer` is a word, such as `Variable`, the model reasons.
     """

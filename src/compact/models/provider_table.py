@@ -1,8 +1,8 @@
-"""Providers: one record for each, which names its adapter.
+"""The table of providers: one record for each, which names its adapter.
 
 To add a provider, add a record here and a file in `providers`. An extra in `pyproject.toml` names
-the client's package. If the provider has its own wire format, add a file in `messages.formats`, and
-list it in `messages.formats.known` and `messages.formats.wire_safe`.
+the client's package. If the provider has its own wire format, also add a file in
+`messages.formats`, and list it in `messages.formats.known` and `messages.formats.wire_safe`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ class Provider:
     name: str
     """The provider's name: the part of a key before the colon."""
     adapter: str
-    """Module and class of the adapter, relative to `compact.models.providers`."""
+    """The module and the class of the adapter, relative to `compact.models.providers`."""
     example: str
-    """A model's name, used as an example in the error text about keys."""
+    """The name of a model, used as an example in the error text about keys."""
     format: str = "chat_completions"
-    """The wire format of the provider's prompts. It decides how tokens are counted."""
+    """The wire format of the provider's prompts. It also decides how tokens are counted."""
     spoken: str | None = None
-    """The prefix before the `+` in a server's address; None if a key cannot name a server."""
+    """The prefix before the `+` in a server's address. None if a key cannot contain an address."""
     makes: str | None = None
-    """A pattern of model names that need no provider in the key, if a profile lists them."""
+    """A pattern of model names that need no provider in the key, if a profile describes them."""
     key: str = ""
     """The environment variable that holds the API key."""
     address: str = ""
     """The environment variable that holds the address to which the API key belongs."""
     own: str = ""
-    """The provider's own address. The API key belongs to it if the variable is not set."""
+    """The provider's own address. The API key belongs to it if `address` is not set."""
     default: str = ""
-    """The address to use if a key names no server; empty for the provider's own address."""
+    """The address that is used if a key names no server. If it is empty, `own` is used."""
     offered: str = ""
     """The model key that the chat offers if the API key is set."""
     serves_large: bool = False

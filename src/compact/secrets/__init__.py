@@ -1,4 +1,4 @@
-"""Secrets in texts: keys, tokens, passwords and, by choice, personal data. Start at `redaction`.
+"""Finds and removes secrets in texts: keys, tokens, passwords and, by setting, personal data.
 
-This package takes texts and returns them without secrets. It does not know about messages.
+Start reading at `redaction`. This package knows texts, but no messages.
 """

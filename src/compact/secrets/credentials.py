@@ -1,11 +1,11 @@
-"""Finds credentials by their look: a vendor's prefix, or a typical form.
+"""Finds credentials by their form: a vendor's prefix, or a typical structure.
 
 `SHAPES` is the table: vendors' prefixes, private keys, tokens with parts, and credentials in URLs,
 headers and commands.
 
-One scan finds the hints that occur in a text (`secrets.redaction`), and only their patterns are
-tried. Each pattern takes linear time: repetitions are bounded, or end at a character that no other
-part matches. All patterns work with the `re` of every Python version.
+One scan finds the hints that occur in a text (`secrets.redaction`), and only the patterns of these
+hints are tried. Each pattern takes linear time: repetitions are bounded, or end at a character that
+no other part matches. All patterns work with the `re` of every Python version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from compact.secrets.secret_values import (
 
 
 class Place(NamedTuple):
-    """Where a secret is in a text, and its kind."""
+    """The place of a secret in a text (in characters), and the kind of the secret."""
 
     start: int
     end: int
@@ -52,37 +52,37 @@ class SecretFinder(NamedTuple):
     """Finds secrets of one kind."""
 
     hint: str
-    """RE2 pattern that occurs in every text with such a secret."""
+    """An RE2 pattern that occurs in every text with such a secret."""
     places: Callable[[str], Iterable[Place]]
 
 
 _LINE = r"(?<=\\[nrt])|(?<=%[0-9A-F]{2})"
-"""Right after an escaped line end or tab, as in JSON, or after a percent code in an address."""
+"""The place after an escaped line break or tab, as in JSON, or a percent code in an address."""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
 STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt]|%[0-9A-F]{2})"
-"""`_START` for RE2, which has no lookbehind. Hints of rare secrets begin with it."""
+"""`_START` in RE2's syntax, which has no lookbehind. Hints of rare secrets begin with it."""
 _ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
-"""Bounds of a secret whose pattern would also match inside long base64, by chance."""
+"""The bounds of a secret whose pattern could match inside long base64 by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Describes secrets of one look."""
+    """Describes secrets of one form."""
 
     kind: str
     hints: tuple[str, ...]
-    """How the secret begins, or the text before it. The pattern is tried only there."""
+    """The secret's beginning, or the text before it. The pattern is tried only there."""
     pattern: re.Pattern[str]
-    """The secret is its first group, or the whole match."""
+    """The secret is the first group of the match, or else the whole match."""
     check: Check = anything
     lead: int = 0
     """How many characters before the hint the match begins."""
     behind: tuple[str, ...] = ()
-    """Commands with the secret as an option. Between command and secret are only arguments."""
+    """Commands that take the secret as an option. Only arguments are between the two."""
 
     def finder(self, hint: str) -> SecretFinder:
         """Build the finder for one hint. A secret that may not be part of a longer word needs at
-        least 16 letters, digits, `_` and `-`, its hint included.
+        least 16 letters, digits, `_` and `-`, the hint included.
         """
         occurs = re.escape(hint)
         is_alone = self.pattern.pattern.startswith((_START, _ALONE)) and not self.lead
@@ -93,7 +93,7 @@ class Shape:
         return SecretFinder(occurs, partial(self.places, hint=hint))
 
     def places(self, text: str, hint: str) -> Iterator[Place]:
-        """Yield the secrets of this look at each place of the hint."""
+        """Yield the secrets of this form at each place of the hint."""
         group = 1 if self.pattern.groups else 0
         start = text.find(hint)
         while start >= 0:
@@ -107,7 +107,7 @@ class Shape:
     def _follows(self, text: str, start: int) -> bool:
         if not self.behind:
             return True
-        least = max(0, start - 300)  # the longest command line considered
+        least = max(0, start - 300)  # 300 characters: the longest command line considered
         name, place = max(
             ((x, text.rfind(x, least, start)) for x in self.behind),
             key=lambda each: (each[1] + len(each[0]) * (each[1] >= 0), len(each[0])),
@@ -121,13 +121,13 @@ _BARE = re.compile(r"[\w-]+")
 _IN_WORD = re.compile(r"(?<!\\)[\w.:-]|(?<=\\)[\w.:-](?<![nrt])")
 _ARGUMENT = re.compile(r"(?:\\{0,3}\"[^\"]{0,300}\"|'[^']{0,300}'|\\\r?\n|[^\s\"'])+|\S|\n")
 _ANOTHER = re.compile(r"[;|&\n]|\S*;|\S*[.,]")
-"""Ends a command, or a sentence that mentions a command."""
+"""Matches the end of a command, or of a sentence that mentions a command."""
 _MOST_PLAIN = 1
-"""At most this many plain words are among a command's arguments. More are a sentence."""
+"""How many plain words the arguments of a command may contain. More words are a sentence."""
 
 
 def _are_arguments(between: str) -> bool:
-    """Whether the text is arguments of one command, without another command or a sentence."""
+    """Whether the text is arguments of one command, and no other command or sentence."""
     if not (between := re.sub("^[a-z-]{1,16}", "", between))[:1].isspace():
         return False
     before, plain = "", 0
@@ -144,14 +144,13 @@ def _shape(kind: str, hints: str, pattern: str, check: Check = is_filled, lead: 
 
 
 def _issued(kind: str, prefixes: str, least: int = 16, check: Check = is_issued) -> Shape:
-    """Describe keys with a vendor's prefix and at least `least` characters after it."""
+    """Describe keys that have a vendor's prefix and at least `least` characters after it."""
     begins = "|".join(map(re.escape, prefixes.split()))
     body = rf"[\w-]{{{least},}}(?:\.[\w-]{{6,}}){{0,3}}"
     return _shape(kind, prefixes, rf"{_START}(?:{begins}){body}", check)
 
 
 def _option(commands: str, names: str, pattern: str, check: Check) -> Shape:
-    """Describe passwords that are an option of some commands."""
     found = re.compile(rf"(?<![\w-]){pattern}")
     return Shape("password", tuple(names.split()), found, check, behind=tuple(commands.split()))
 
@@ -196,7 +195,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("sendgrid_key", "SG.", _START + r"SG\.[\w-]{16,32}\.[\w-]{32,64}"),
     _shape("twilio_key", "SK", rf"{_ALONE}SK[0-9a-f]{{32}}{_END}"),
     _shape("telegram_token", ":AA", r"(?<=\d{8})(:AA[\w-]{32,36})(?![\w-])"),
-    _issued(  # as documented by the vendors, in alphabetical order
+    _issued(  # as the vendors document them, in alphabetical order
         "api_key",
         "AGE-SECRET-KEY-1 api_org_ ATATT3 ATCTT3 bedrock-api-key- bkua_ CCIPAT_ CFPAT- CLOJARS_ "
         "csk- dckr_oat_ dckr_pat_ doo_v1_ dop_v1_ dor_v1_ dp.audit. dp.ct. dp.pt. dp.sa. dp.scim. "
@@ -212,7 +211,7 @@ SHAPES: tuple[Shape, ...] = (
         "v1.0-",
     ),
     _shape("api_key", "AAAAAAAAAAAAAAAAAAAAA", r"A{18,24}([\w%-]{40,})", is_session),
-    _shape(  # short prefixes: the length must match too
+    _shape(  # short prefixes, so the length must match too
         "api_key",
         "AKCp AKID ATBB EAA pat EZAK EZTK LTAI ABSK cio dapi key- oy2 sl.",
         rf"{_ALONE}(?:AKCp[A-Za-z0-9]{{60,80}}|AKID[A-Za-z0-9]{{32}}|ATBB[A-Za-z0-9]{{32}}|"
@@ -401,9 +400,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
 )
-"""If two shapes begin alike, the first one gives the kind. So special shapes come first."""
+"""All forms. If two begin alike, the first gives the kind, so special forms come first."""
 _DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}"
-"""A token of Discord. It has no prefix, only fixed lengths and first letters."""
+"""A token of Discord. It has no prefix, only fixed lengths and a fixed set of first letters."""
 _DISCORD_ALONE = re.compile(rf"{_START}{_DISCORD}(?![\w-])")
 
 
@@ -419,7 +418,7 @@ _KEY_HEAD = re.compile(
     r"|Private-Lines: \d{1,4}"
 )
 _BETWEEN = r"(?:\s|\\{1,4}[nrt]|[\"'+,|>]|\d{1,6}(?:[→\t:|]| \|)){1,24}"
-"""What separates two lines of a key: line ends (also escaped ones), quotes, a diff's marks."""
+"""Characters between two lines of a key: line breaks (also escaped), quotes, marks of a diff."""
 _KEY_FIELD = re.compile(rf"{_BETWEEN}(?:Proc-Type|DEK-Info|Version|Comment): ?[^\r\n\\]{{0,80}}")
 _KEY_LINE = re.compile(rf"{_BETWEEN}([A-Za-z0-9+/=]{{16,}})")
 _KEY_REST = re.compile(rf"{_BETWEEN}[A-Za-z0-9+/=]{{1,76}}(?={_BETWEEN}-----END|\s{{0,24}}\Z)")
@@ -436,7 +435,7 @@ _PUBLIC_LINE = re.compile(
 
 
 def _blocks(text: str, begin: str, heads: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield blocks of base64, even incomplete ones. A heading without such lines is not a block."""
+    """Yield the places of blocks of base64 under a heading, even of blocks that are cut off."""
     start = text.find(begin)
     while start >= 0:
         end = start + len(begin)
@@ -463,7 +462,7 @@ def _private_keys(text: str, begin: str) -> Iterator[Place]:
 
 
 def public_blocks(text: str) -> list[tuple[int, int]]:
-    """Return the places of certificates and public keys. They look generated but are not secret."""
+    """Return the places of certificates and public keys. They look generated but are public."""
     blocks = [
         x for begin in ("-----BEGIN", "---- BEGIN") for x in _blocks(text, begin, _PUBLIC_HEAD)
     ]
@@ -476,17 +475,19 @@ _COOKIES = re.compile(
     r"(?:[Cc]ookies?|COOKIES?)(?:[\"'`]\]?)?(?:[ \t]{0,3}[:=]|[ \t]{1,3}[\"'])[^\r\n]{8,4096}"
 )
 _COOKIE = re.compile(r"[=:][ \t]?[\"']?([\w.%~+/!*-]{12,}={0,2})")
-_WHOSE = re.compile(r"(?i:sess|sid|auth|token|login)\w{0,16}\Z")
-"""The name of a cookie that identifies a user."""
+_USER_COOKIE = re.compile(r"(?i:sess|sid|auth|token|login)\w{0,16}\Z")
+"""Matches the end of a name of a cookie that identifies a user."""
 
 
 def _cookies(text: str) -> Iterator[Place]:
-    """Yield the generated values of cookies. Whoever has such a value can act as its owner."""
+    """Yield generated values of cookies. Anybody who has such a value can act as its owner."""
     for line in _COOKIES.finditer(text):
         for found in _COOKIE.finditer(text, line.start(), line.end()):
             value = found[1].replace("%", "")
-            is_telling = _WHOSE.search(text, max(line.start(), found.start() - 24), found.start())
-            if UUID.fullmatch(value) or is_random(value) or (is_telling and is_token(value)):
+            is_users = _USER_COOKIE.search(
+                text, max(line.start(), found.start() - 24), found.start()
+            )
+            if UUID.fullmatch(value) or is_random(value) or (is_users and is_token(value)):
                 yield Place(found.start(1), found.end(1), "cookie")
 
 
@@ -496,4 +497,4 @@ FINDERS: tuple[SecretFinder, ...] = (
     *(SecretFinder(begin, partial(_private_keys, begin=begin)) for begin in _BEGINS),
     SecretFinder("ookie|OOKIE", _cookies),
 )
-"""All finders by look. If two hints begin alike, the first one gives the kind."""
+"""The finders of all forms. If two hints begin alike, the first gives the kind."""

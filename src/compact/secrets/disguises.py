@@ -1,5 +1,5 @@
-"""Finds disguised secrets: with spaces or marks between their letters, in other case, backwards, or
-as base64 or hexadecimal digits. A model can disguise a secret like this, and a reader can undo it.
+"""Finds secrets that are disguised: with spaces or marks between their letters, in another case,
+backwards, or as base64 or hexadecimal digits. A model can write them so, and a reader can undo it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from compact.secrets.credentials import Place
 from compact.secrets.redaction import Known, find_secrets
 
 SHORTEST = 8
-"""Fewest letters and digits of a secret that is also searched for with marks in between."""
+"""The fewest letters and digits of a secret that is also searched for with marks in between.
+Shorter ones would match ordinary text."""
 _CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
 
 def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
-    """Return the places of disguised secrets, in order, without overlaps: of secrets in `known`
-    (`redaction.secrets_of`), and of encoded secrets that are found by their look.
+    """Return the places of disguised secrets, in order and without overlaps. They are secrets in
+    `known` (`redaction.secrets_of`), and encoded secrets that are found by their form.
     """
     apart: list[Place] = []
     for place in sorted((*_spelled(text, known), *_coded(text, known))):
@@ -30,7 +31,7 @@ def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
 
 
 def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
-    """Find known secrets by their letters and digits alone, forwards or backwards."""
+    """Yield known secrets, found by their letters and digits alone, forwards or backwards."""
     bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
     wanted = Known()
     for letters, secret in bare.items():
@@ -53,7 +54,7 @@ def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _decoded(run: str) -> Iterator[str]:
-    """Decode a run of characters from base64, and from hexadecimal."""
+    """Yield the run of characters decoded from base64, and from hexadecimal digits."""
     bare = run.rstrip("=").replace("-", "+").replace("_", "/")
     with suppress(ValueError):
         yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")

@@ -1,6 +1,4 @@
-"""Finds secrets that are alone on a line, below a line that holds only their name: in a form, a
-note or a page.
-"""
+"""Finds secrets that are alone on a line below their name, as in a form, a note or a page."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "pin": tuple(words_of("pin")),
     "api_key": tuple(words_of("key")),
 }
-"""Kind → the words for it."""
+"""Kind of secret → the words that name it."""
 
 
 def _is_joined(value: str) -> bool:
@@ -44,13 +42,13 @@ def _is_typed_in(value: str) -> bool:
 _YEAR = regex(r"(?:19|20)\d\d")
 _CHECKS: dict[str, Check] = {"password": _is_joined, "pin": _is_typed_in, "api_key": _is_key}
 _LONGEST = 80
-"""How many characters before a name are searched for the beginning of its line."""
+"""How many characters before a name are searched for the start of its line."""
 _NUMBER = r"(?:\d{1,6}[ \t]?[|:→\t][ \t]?)?"
 _ENDS = (
     r"(?: is)?(?: \([^()\n]{1,40}\))?[ \t*_]{0,8}[:：]?[ \t*_]{0,8}\r?\n"
     r"(?:\([^()\n]{1,80}\)\r?\n|[-=_—–]{3,80}\r?\n)?"
 )
-"""What may be between name and value's line: a remark in brackets, a colon, an underline."""
+"""Text that may be between a name and its value: a remark in brackets, a colon, an underline."""
 _LABEL = rf"[^\w\n]{{0,12}}{_NUMBER}[^\w\n]{{0,12}}(?:[\w'’-]{{1,16}} ){{0,3}}(?i:%s)" + _ENDS
 _VALUE = regex(
     rf"(?:[ \t>|]{{0,8}}\r?\n){{0,2}}[ \t>|]{{0,12}}{_NUMBER}[ \t]{{0,12}}(?:[-*•] )?[\"'`*]{{0,3}}"
@@ -80,4 +78,4 @@ def _finder(kind: str) -> SecretFinder:
 
 
 FINDERS: tuple[SecretFinder, ...] = tuple(map(_finder, _NAMES))
-"""Finders of values below their name."""
+"""The finders of values below their name."""

@@ -1,9 +1,10 @@
-"""Finds secrets by their value first. A generated value also needs a telling name: right before it,
-on the line above, or in a comment after it. A made-up password needs none.
+"""Finds secrets by their value first. A generated value also needs a name near it that marks it as
+a secret: right before it, on the line above, or in a comment after it. An invented password needs
+none.
 
 Names are read word by word, so `X-Api-Key`, `awsSecretAccessKey` and `hec_token` need no patterns.
-The name's weight and the value's weight are added. The words are listed in `secret_words.json` in
-this folder.
+The weight of the name and the weight of the value are added. The words are listed in
+`secret_words.json` in this folder.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from compact.secrets.secret_values import (
 
 
 class Sign(IntEnum):
-    """How strongly a word, or a value's look, suggests a secret. Two weights are added."""
+    """How strongly a word or the form of a value suggests a secret. Two such weights are added."""
 
     AGAINST = -1
     NONE = 0
@@ -42,29 +43,29 @@ class Sign(IntEnum):
 _PUBLIC, _STRONG = frozenset(words_of("public name")), frozenset(words_of("strong name"))
 _WEAK, _LINKS = frozenset(words_of("weak name")), frozenset(words_of("link name"))
 _ENDINGS = tuple(words_of("ending"))
-_SAYS_NOTHING = frozenset({"is", "new", "string", "value"})
-"""Words of a label that do not say what the value is."""
+_EMPTY_NAMES = frozenset({"is", "new", "string", "value"})
+"""Words of a name that do not tell what the value is."""
 _WORD = re.compile(r"[A-Z]?[^\W\dA-Z_]+|[A-Z]+(?![a-z])")
-"""A word, or a word inside a name in code."""
+"""A word, or one of the words inside a name in code."""
 _NAME = re.compile(r"[\w.@+-]{1,64}[:=](?=[^=])")
 """A name that is joined to its value by `:` or `=`."""
 _PARAMETERS = re.compile(r"[^?&=]{0,256}\?[\w.-]{1,40}=|[\w.-]{1,40}=[^&]{0,256}&[\w.-]{1,40}=")
 _LINES = re.compile(r"(?:\r?\n[A-Za-z0-9+/]{16,76}={0,2}(?=\r?\n|\Z))*")
-"""Further lines of a value that ends at the end of its line."""
+"""Further lines of a value that is wrapped at the end of its line."""
 _BETWEEN = string.whitespace + string.punctuation + string.digits + "：。「『“„«"
-"""Characters between a name and its value."""
+"""Characters that may be between a name and its value."""
 _QUOTES, _COMMENTS = ("'", '"', "`"), ("//", "#", "-- ", "<-", "←")
 _OPENS = ("", *" \t\n([{=:,\\>")
-"""Characters before an opening quote."""
+"""Characters that may be before an opening quote."""
 _OPTIONS = (" -a ", " -k ", " -K ", " -p ", " -t ")
 """Options of commands that take a key, a password or a token."""
 _SEPARATORS = str.maketrans(dict.fromkeys("/?&=#", " "))
 _PIECE = r"[^\s\"'`<>(){}\[\],|;\\，；。：、！？（）「」]*"
 _TELLING = "[0-9][A-Za-z]+[0-9]|[A-Za-z][0-9]+[A-Za-z]"
-"""Sign of a generated value: digits between letters, or letters between digits."""
+"""A sign of a generated value: digits between letters, or letters between digits."""
 _MARK = "[!#$%&*+@^~]"
 _BYTES = r"(?:0x[0-9A-Fa-f]{2},\s*){15,}0x[0-9A-Fa-f]{2}"
-"""A key as an array of bytes."""
+"""A key that is written as an array of bytes."""
 
 
 def _sign(word: str) -> Sign:
@@ -81,8 +82,8 @@ def _words(text: str) -> list[str]:
     return [x.lower() for x in reversed(_WORD.findall(text))]
 
 
-def _told(before: str) -> Sign:
-    """Weigh the name right before a value."""
+def _name_weight(before: str) -> Sign:
+    """Return the weight of the name right before a value."""
     person = before.split()[-1:]
     if before[-1:] == ":" and person and "." in person[0].partition("@")[2]:
         return Sign.STRONG
@@ -100,7 +101,7 @@ def _told(before: str) -> Sign:
     return Sign.STRONG if other or between.strip().isdigit() else own
 
 
-def _look(value: str) -> Sign:
+def _value_weight(value: str) -> Sign:
     if value.startswith("0x") and "," in value:
         return Sign.STRONG
     if is_id(value):
@@ -110,8 +111,7 @@ def _look(value: str) -> Sign:
     return Sign.STRONG if is_generated_key(value) or is_dense(value) else Sign.WEAK
 
 
-def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
-    """Whether words around a value mark it as a secret."""
+def _is_marked(text: str, start: int, end: int, look: Sign) -> bool:
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
     before = text[line:start]
     if before.endswith("base64,"):  # a picture follows
@@ -119,27 +119,27 @@ def _is_told(text: str, start: int, end: int, look: Sign) -> bool:
     in_path = before.endswith("/") or (before[-1:] == "\\" and before[-2:-1].isalnum())
     if in_path and (look < Sign.STRONG or is_file_name(text[start:end])):
         return not _LINKS.isdisjoint(_words(before[-48:])[:1])
-    if _told(before) + look >= Sign.ENOUGH:
+    if _name_weight(before) + look >= Sign.ENOUGH:
         return True
     behind = text[end : end + REACH].partition("\n")[0]
     label = _words(before)
-    if not label or (look == Sign.STRONG and _SAYS_NOTHING.issuperset(label)):
-        return not _WORD.search(behind) and _is_told_above(text, line)
+    if not label or (look == Sign.STRONG and _EMPTY_NAMES.issuperset(label)):
+        return not _WORD.search(behind) and _is_named_above(text, line)
     comment = behind.lstrip("\"'`)]};, \t")
     is_comment = comment != behind and comment.startswith(_COMMENTS)
     return is_comment and Sign.STRONG in map(_sign, _words(comment)[-3:])
 
 
-def _is_told_above(text: str, line: int) -> bool:
-    """Whether the nearest line above that has text names a secret, and nothing public."""
+def _is_named_above(text: str, line: int) -> bool:
+    """Whether the nearest line of text above names a secret and nothing public."""
     above = text[max(0, line - 2 * REACH) : line].rstrip().rpartition("\n")[2]
     signs = [_sign(word) for word in _words(above)[:8]]
     return Sign.STRONG in signs and Sign.AGAINST not in signs
 
 
 def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the place inside the quotes around a piece. If there are no quotes, or a space inside
-    them, return the place of the piece.
+    """Return the place inside the quotes around a piece of text. If there are no quotes, or a space
+    is inside them, return the place of the piece.
     """
     left = max(text.rfind(quote, max(0, start - REACH), start) for quote in _QUOTES)
     close = -1
@@ -152,7 +152,7 @@ def _quoted(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the places of possible values in a piece: after a name, or as parts of an address."""
+    """Yield the places of possible values in a piece: after a name, or the parts of an address."""
     start, end = _quoted(text, start, end)
     end = start + len(text[start:end].rstrip(".,:?*"))
     value = text[start:end]
@@ -169,10 +169,10 @@ def _extents(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _kind(text: str, start: int, end: int) -> str:
-    """Return the kind of the secret at this place. Empty if there is no secret."""
+    """Return the kind of the secret at this place. It is empty if there is no secret."""
     value = text[start:end]
-    look = _look(value)
-    if look and (_is_told(text, start, end, look) or is_coded(value)):
+    look = _value_weight(value)
+    if look and (_is_marked(text, start, end, look) or is_coded(value)):
         return "api_key"
     return "password" if is_made_up(value) else ""
 
@@ -201,4 +201,4 @@ FINDERS = (
         partial(_values, Spots(f"{_BYTES}|{_PIECE}(?:{_TELLING}|{_MADE_UP}){_PIECE}")),
     ),
 )
-"""Finders of values that look like a secret alone or next to a telling name."""
+"""The finders of values that look like a secret alone, or near a name that marks a secret."""

@@ -1,5 +1,5 @@
-"""Finds credentials next to a telling name: `password=…`, `"api_key": "…"`, "the password for the
-server is …".
+"""Finds credentials that have a name: `password=…`, `"api_key": "…"`, "the password for the server
+is …".
 
 The name must mark its value as a secret. The value must look like one: not like a placeholder, a
 reference in code or a word. Each pattern takes linear time: repetitions are bounded, or end at a
@@ -54,17 +54,17 @@ _OF_WHAT = (
     rf"(?P<of> {TO}(?: [\w.'@%/-]{{1,24}}){{1,4}}(?: \([^()\n]{{1,48}}\))?"
     rf"(?=[ ]?[:=：]| {_COPULAS} | to | {_ARROW} ))?"
 )
-"""What the password is for, between name and assignment."""
+"""What the password is for, between the name and the assignment."""
 _OPENS = r"(?=[bflnru@]?\\{0,3}[\"'`])"
 _SPACE = r"[ \t\u00a0\u202f]"
 _GAP = r"\s{0,24}(?:\d{1,6}(?:→|\t|[:|])[ \t]{0,16})?\\{0,3}[\"']?"
-"""White space, which may hold the number of the next line."""
+"""White space, which may contain the number of the next line."""
 _IS = r"\\{0,3}[\"']?[ \t]{0,8}[=:][ \t]{0,4}"
 _FIELD = (
     rf"(?:{_GAP}[\w-]{{1,16}}{_IS}[^\s,{{}}][^\n,{{}}]{{0,60}}[,\n]"
     r"|[ ]{1,4}[\w-]{1,24}=[\"'][^\"'\n]{0,40}[\"'])"
 )
-"""Other fields between the name and the field with the value."""
+"""Other fields between the name and the field that holds the value."""
 _TYPED = rf"(?:\[\d{{0,4}}\]|[?!]?:[ ]?[a-z&][\w.<>\[\]|?& ]{{0,32}}?|[ ]string)[ ]?=[ ]?{_OPENS}"
 _WRAPPED = (
     r"(?:(?:new |&)?(?:[\w.]{1,24}(?:\.|::))?(?:\[\]byte|from|fromhex|b64decode|unhexlify|bytes|"
@@ -85,10 +85,10 @@ _ASSIGNS = (
     r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>\s{0,8}){1,4})"
 )
 _BEFORE, _BEHIND = 64, 512
-"""How many characters before a name are read, and from its start up to the assignment's end."""
+"""How many characters are read before a name, and from its start to the assignment's end."""
 _NAME = re.compile(f"(?P<name>{_COMMON_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(rf"(?P<name>{_RARE})[^\W\d_]{{0,3}}(?: -string)?{_OF_WHAT}{_ASSIGNS}")
-"""The end of a telling name, and the assignment. Both are matched in lower case."""
+"""The end of a name that marks a secret, and the assignment. Both are matched in lower case."""
 _FLAGS = f"(?:^|\\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_COMMON_NAMES})"
 _FLAG = re.compile(
     rf"(?:^|\s)--?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_COMMON_NAMES})(?P<of>) {{1,3}}"
@@ -100,7 +100,7 @@ _KEY_OF = re.compile(
     r"instrumentation|cluster|session|data|root|consumer)[_ -]?\Z"
     r"|(?<![\w-])x-(?:[a-z]{1,16}-){1,3}\Z"
 )
-"""Shows that a key is a secret. Other keys belong to tables and maps."""
+"""Words before `key` that show that the key is a secret. Other keys belong to tables and maps."""
 _NO_SECRET_OF = re.compile(
     r"(?:public|publishable|cache|primary|foreign|partition|sort|gpg|idempotency|surrogate|object|host|from)"
     r"[_ -]?\Z"
@@ -109,7 +109,7 @@ _AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
 _NO_TOKEN = re.compile(
     r"(?:eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|cursor|sync|resume|delta)_?\Z"
 )
-"""Shows that a token is no secret: it belongs to a vocabulary, or to a list's pages."""
+"""Words before `token` that show that it is no secret: it is of a vocabulary or a page list."""
 _IN_TAG = re.compile(r"<[\w:.-]{0,32}(?: [\w-]{1,16}=\"[\w.:-]{0,64})?\Z")
 _VARIABLE = re.compile(r"[A-Z0-9_]{3,}\Z")
 _DEFINES = re.compile(r"#define \w*\Z")
@@ -117,7 +117,7 @@ _JOINT = (
     r"[\"'](?:\s{0,4}(?:\+|\.{1,2}|&|\\)\s{0,24}|\s{0,4}\n\s{0,24}(?!\S{0,64}[\"']\s?[:=]))"
     r"[bfr]?[\"']"
 )
-"""What joins two halves of a quoted text."""
+"""The text that joins two halves of a quoted text."""
 _JOINTS = re.compile(_JOINT)
 _QUOTED = re.compile(
     rf"[bflnruLNRU@]{{0,2}}\\{{0,3}}[\"'`]((?=[^\"'`]{{5}}|\w*{_JOINT})"
@@ -130,16 +130,16 @@ _WIDE = re.compile(
     r"<(?!/)|=(?![a-z]{5})){5,256})"
 )
 """An unquoted value. It ends before a query's next parameter, a URL's host, or another assignment.
-It may hold brackets, commas and other marks."""
+It may contain brackets, commas and other marks."""
 _NARROW = re.compile(r"[^;,|<>(){}\[\]:=\u2e80-\uffff]{5,}={0,2}")
-"""The part of an unquoted value that cannot belong to the text around the value."""
+"""The part of an unquoted value that cannot belong to the text around it."""
 Span = tuple[int, int]
 _CLOSES = ".,;:)]}>?"
 _PHRASE = re.compile(
     r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){2,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
 )
-"""Words in quotes, or up to the line's end: each of three letters or more, and none is `the`."""
+"""Words in quotes or up to the line's end, of three letters or more each."""
 _BETWEEN_WORDS = re.compile("[ -]")
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
@@ -147,10 +147,10 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("key|api|密钥", "api_key", is_secret, is_secret),
     ("", "password", is_password, is_bare_password),
 )
-"""Each row: part of a name, the kind of its value, the checks of a quoted and of a bare value."""
+"""Each row: part of a name, its value's kind, the checks of a quoted and an unquoted value."""
 
 
-def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
+def _values_of(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
     for start in spots.of(text):
         base = max(0, start - _BEFORE)
         lower = text[base : start + _BEHIND].replace("\u0130", "I").lower()
@@ -172,17 +172,17 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     is_markup = assign.endswith(">") and not assign.endswith("=>") and "<" not in assign
     if is_markup and not _IN_TAG.search(before):
         return
-    kind, of_quoted, of_bare = _wanted(name, before, is_set=is_set)
-    is_told = assign.strip(" \t\"'`\\()]") not in ("", "to")
+    kind, of_quoted, of_bare = _checks_for(name, before, is_set=is_set)
+    is_assigned_value = assign.strip(" \t\"'`\\()]") not in ("", "to")
     if kind == "password":
         of_bare = (
             is_set_password
             if is_set or (is_option and "-" in text[end : end + 64].partition(" ")[0])
             else of_bare
-            if is_told
+            if is_assigned_value
             else is_spoken_password
         )
-    elif not (is_told or _QUOTED.match(text, end)):
+    elif not (is_assigned_value or _QUOTED.match(text, end)):
         return
     is_named = is_set or is_option or name == "identified by"
     place = _words(text, end, name, assign, is_set=is_named) if kind == "password" else None
@@ -203,7 +203,7 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
         yield Place(*place, kind)
 
 
-def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
+def _checks_for(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
     kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if re.search(row[0], name))
     if kind == "api_key" and _AWS.search(before):
         kind = "aws_secret_key"
@@ -211,7 +211,6 @@ def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]
 
 
 def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
-    """Return the place of a password of several words."""
     if name.startswith("passphrase") and (phrase := _PHRASE.match(text, start)):
         group = phrase.lastindex or 0
         is_long = len(_BETWEEN_WORDS.findall(phrase[group])) > 2
@@ -221,7 +220,6 @@ def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Sp
 
 
 def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Span | None:
-    """Return the place of a secret without quotes and spaces."""
     if not (wide := _WIDE.match(text, start)):
         return None
     value = wide[1].rstrip(_CLOSES)
@@ -236,13 +234,13 @@ def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Sp
 
 
 def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
-    """Whether a name, with the text before it, marks its value as a secret."""
-    if assign == ":" == before[-1:]:  # part of a longer name, such as `a:token:`
+    """Whether a name, together with the text before it, marks its value as a secret."""
+    if assign == ":" == before[-1:]:  # it is part of a longer name, such as `a:token:`
         return False
     match name.lower():
         case "pass":
-            is_told = "=" in assign or (":" in assign and name != "PASS")
-            return is_told or before[-1:] in ("_", "-")
+            is_assigned_value = "=" in assign or (":" in assign and name != "PASS")
+            return is_assigned_value or before[-1:] in ("_", "-")
         case "token":
             return not _NO_TOKEN.search(before)
         case "key":
@@ -269,15 +267,16 @@ _MAY_ASSIGN = (
     rf"|[ \t]{{1,3}}{_ARROW}[ \t]|['’]s[ \t]|[ ]?[)(\]?](?:default:|[ \t])?\S{{0,64}}\pN"
     rf"|\({_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
 )
-"""`_ASSIGNS` for RE2, which has no lookahead."""
+"""The same as `_ASSIGNS` in RE2's syntax, which has no lookahead."""
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(
         f"(?i:{_COMMON_NAMES})(?i:{_MAY_ASSIGN})",
-        partial(_named, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN)),
+        partial(_values_of, _NAME, Spots(_COMMON_NAMES, _MAY_ASSIGN)),
     ),
     SecretFinder(
-        rf"(?i:(?:^|\s)--?[a-z-]*(?:{_COMMON_NAMES}) )", partial(_named, _FLAG, Spots(_FLAGS, " "))
+        rf"(?i:(?:^|\s)--?[a-z-]*(?:{_COMMON_NAMES}) )",
+        partial(_values_of, _FLAG, Spots(_FLAGS, " ")),
     ),
-    SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
+    SecretFinder(f"(?i:{_RARE})", partial(_values_of, _RARE_NAME, Spots(_RARE))),
 )
-"""Finders of values with a name."""
+"""The finders of values that have a name."""

@@ -1,5 +1,5 @@
-"""Finds secrets near a telling word, without an assignment: "the password of the printer was
-changed to …", a name and a password side by side, a value on the next line.
+"""Finds secrets near a word such as `password`, without an assignment: "the password of the printer
+was changed to …", a name and a password side by side, a value on the next line.
 
 The farther a value is from the word, the more it must look like a secret by itself. The words are
 listed by kind, in many languages, in `secret_words.json` in this folder.
@@ -29,48 +29,48 @@ _WORDS: Mapping[str, list[str]] = json.loads(
     (files("compact.secrets") / "secret_words.json").read_text(encoding="utf-8")
 )
 REACH = 120
-"""How many characters after a telling word are searched for a value."""
+"""How many characters after a word are searched for a value."""
 _SHORTEST = 8
-"""Fewest characters of a value without an assignment."""
+"""The fewest characters of a value without an assignment."""
 _VALUE = re.compile(
     r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
     r"|(?:[^\s\"'`<>(){}\[\]«»„“”\u2018\u2019「」『』,;|，。；\uff1a（）\uff01\uff1f、=\\&]|&(?!\w{1,32}=)){4,160}"
 )
-"""A possible value: in quotes, or up to a character that no unquoted value holds."""
+"""A possible value: in quotes, or up to a character that no unquoted value contains."""
 _ALONE = re.compile(
     r"[^\n]{0,80}\n(?:[-=~]{3,80}\r?\n)?\r?\n?(?:```\w{0,8}\r?\n)?[ \t>|]{0,8}(?:A: )?"
     r"(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
     r"(\S{5,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
 )
-"""A value alone on the line after the word's line, or sent there by a script."""
+"""A value that is alone on the line after the word's line, or that a script sends there."""
 _UNDERLINED = re.compile(r"[*_]{0,2}[ \t]{0,3}\r?\n[-=~]{3,80}\r?\n")
 TO = (
     r"(?:for|of|to|on|in|at|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour|"
     r"от|за|для|до|till?|od|vom)"
 )
-"""Words between a password and what the password is for."""
+"""Words between a password and what the password is for, such as `for` or `of`."""
 _AS = "(?:as|als|como|comme|come|som)"
-_SAID_BEFORE = re.compile(
+_VALUE_BEFORE = re.compile(
     rf"(?:\A[ \t>*-]{{0,8}}|(?<=\s)(?=\S{{5,128}} {_AS} ))"
     rf"([\"'`]?)([^\s\"'`]{{5,128}})\1[,;]?[ \t]{{1,4}}"
     rf"(?:(?:#|//|--|<-{{1,2}}|←|\()[ \t]{{0,2}}|({_AS}|{'|'.join(_WORDS['copula'])}) )"
     rf"(?:(?!{TO} )[\w'’]{{1,16}} ){{0,3}}\Z",
     re.IGNORECASE,
 )
-"""A value before its word: at the start of a line, or before `as`; and the separator."""
+"""A value before its word, and what separates them. It is at the start of a line or before `as`."""
 _SAYS_NO_MORE = re.compile(rf"[\"'`*]{{0,2}}[ \t]{{0,2}}(?:[.,;!)\n]|\Z|{TO} )", re.IGNORECASE)
 _DIGITS = re.compile(
     r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
 )
-"""A number that is typed in, and not a year."""
+"""A number that people type in and that is not a year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z|base64,\Z")
-"""Shows that the next value is assigned to something else, or is a picture."""
+"""Shows that the next value belongs to another name, or is a picture."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|(?:[-./*]|=(?!\d{4,8}\b)|\\(?![nrt]))[A-Za-z0-9_]|[*/]")
 """Shows, after a word, that the word is part of a name or a path."""
 _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
-"""An assignment of a quoted value. `secrets.named_credentials` judges it by its name."""
+"""An assignment of a quoted value. `secrets.named_credentials` judges such values by their name."""
 _CODES = 400
-"""How many characters are searched for codes, or for a wallet's words."""
+"""How many characters are searched for codes, or for the words of a wallet."""
 _CODE = re.compile(
     r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|"
     r"[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}|\d{8}|[a-z0-9]{8,12})"
@@ -84,7 +84,7 @@ Check = Callable[[str], bool]
 
 
 def _word_end(text: str, end: int) -> int:
-    """Return the end of a word that may be inflected."""
+    """Return the end of a word that may have an inflection of up to four letters."""
     least = min(len(text), end + 4)
     while end < least and text[end].isalpha() and not text[end].isupper():
         end += 1
@@ -92,12 +92,12 @@ def _word_end(text: str, end: int) -> int:
 
 
 def words_of(kind: str) -> list[str]:
-    """Return the words of this kind, in lower case and RE2's syntax."""
+    """Return the words of this kind, in lower case and in RE2's syntax."""
     return _WORDS[kind]
 
 
 def _line(text: str, start: int) -> int:
-    """Return the end of the line, or of its searched part."""
+    """Return the end of the line, or of the part of the line that is searched."""
     end = min(len(text), start + REACH)
     for mark in ("\n", "\\n"):
         position = text.find(mark, start, end)
@@ -105,7 +105,7 @@ def _line(text: str, start: int) -> int:
     return end
 
 
-def _beside(text: str, start: int, check: Check) -> Span | None:
+def _on_line(text: str, start: int, check: Check) -> Span | None:
     """Return the first value on the line that passes, unless a redacted one comes before it."""
     end = _line(text, start)
     if end - start < _SHORTEST or not has_digit(text[start:end]):
@@ -130,13 +130,12 @@ def _beside(text: str, start: int, check: Check) -> Span | None:
 
 
 def _below(text: str, start: int, check: Check) -> Span | None:
-    """Return the value that is alone on the next line."""
     match = _ALONE.match(text, start)
     return match.span(1) if match and "," not in match[1] and check(match[1]) else None
 
 
 def _above(text: str, start: int) -> str:
-    """Return the word's line, with a colon if it is underlined: both mark a heading."""
+    """Return the word's line. A colon is added if it is underlined, because both mark a heading."""
     above = text[max(0, start - REACH) : _line(text, start)].rpartition("\n")[2].strip("\r *_`")
     return above + ":" * bool(_UNDERLINED.match(text, _word_end(text, start)))
 
@@ -145,27 +144,27 @@ def _is_made(value: str) -> bool:
     return is_generated(value) or is_passphrase_like(value)
 
 
-def _said_before(text: str, start: int, end: int) -> Span | None:
+def _value_before(text: str, start: int, end: int) -> Span | None:
     """Return a secret that comes before its name, as in "… is the password"."""
     line = max(text.rfind("\n", 0, start) + 1, start - REACH)
-    match = _SAID_BEFORE.search(text[line:start])
+    match = _VALUE_BEFORE.search(text[line:start])
     if not match or (line and text[line - 1] != "\n"):
         return None
     check = is_spoken_password if match[3] else is_passphrase_like
-    is_told = check(match[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
-    return (line + match.start(2), line + match.end(2)) if is_told else None
+    is_named = check(match[2]) and _SAYS_NO_MORE.match(text, _word_end(text, end))
+    return (line + match.start(2), line + match.end(2)) if is_named else None
 
 
 def _passwords(text: str, start: int) -> Span | None:
     above = _above(text, start)
     is_asked = above.endswith(("?", ":")) or "# " in above
     below = is_bare_password if is_asked else is_passphrase_like
-    return _beside(text, start, is_passphrase_like) or _below(text, start, below)
+    return _on_line(text, start, is_passphrase_like) or _below(text, start, below)
 
 
 def _keys(text: str, start: int) -> Span | None:
     below = _is_made if _above(text, start).endswith(":") else is_generated_key
-    return _beside(text, start, is_generated_key) or _below(text, start, below)
+    return _on_line(text, start, is_generated_key) or _below(text, start, below)
 
 
 def _numbers(text: str, start: int) -> Iterator[Span]:
@@ -190,8 +189,7 @@ def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
         yield match.span()
 
 
-def _one(find: Callable[[str, int], Span | None]) -> Finding:
-    """Turn a function that finds one value into a `Finding`."""
+def _as_finding(find: Callable[[str, int], Span | None]) -> Finding:
 
     def found(text: str, start: int) -> Iterator[Span]:
         span = None if _ASSIGNED.match(text, start) else find(text, start)
@@ -206,21 +204,21 @@ def _near(kind: str, find: Finding, spots: Spots, text: str) -> Iterator[Place]:
         is_part = text[max(0, start - 1) : start] in tuple("/.-") and start
         if not (is_part or _IS_PART.match(text, _word_end(text, end))):
             yield from (Place(*span, kind) for span in find(text, end))
-            if find in _NAMING and (said := _said_before(text, start, end)):
+            if find in _FINDING_BEFORE and (said := _value_before(text, start, end)):
                 yield Place(*said, kind)
 
 
 _FINDING: Mapping[str, Finding] = {
-    "password": _one(_passwords),
-    "key": _one(_keys),
+    "password": _as_finding(_passwords),
+    "key": _as_finding(_keys),
     "pin": _numbers,
-    "credentials": _one(partial(_beside, check=is_joined)),
+    "credentials": _as_finding(partial(_on_line, check=is_joined)),
     "recovery_code": _codes,
     "seed_phrase": _phrases,
 }
 
 
-_NAMING = (_FINDING["password"], _FINDING["key"])
+_FINDING_BEFORE = (_FINDING["password"], _FINDING["key"])
 """Finders that also look for a value before its word."""
 
 
@@ -235,4 +233,4 @@ def _finder(kind: str, words: list[str]) -> SecretFinder:
 
 
 FINDERS: tuple[SecretFinder, ...] = tuple(_finder(kind, _WORDS[kind]) for kind in _FINDING)
-"""Finders of values near a telling word."""
+"""The finders of values near a word that names a secret."""

@@ -1,7 +1,7 @@
 """Finds which of many patterns occur in a text, with one scan for all of them.
 
-RE2 builds one automaton: linear in the text, about as fast as a search for one word. It has no
-lookaround, so `re` examines the places that RE2 finds.
+RE2 builds one automaton. It takes linear time, and is about as fast as a search for one word. It
+has no lookaround, so `re` examines the places that RE2 finds.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re2
 
 
 class Occurring:
-    """Holds patterns in RE2's syntax, numbered by their index. Patterns that match few texts begin
-    with `rare`. One small automaton tells whether any of these occurs.
+    """Patterns in RE2's syntax. Their index is their number. `rare` is the beginning of patterns
+    that match few texts. One small automaton tells whether any of these occurs.
     """
 
     def __init__(self, patterns: Sequence[str], *, rare: str = "") -> None:
@@ -27,7 +27,7 @@ class Occurring:
         self._any_rare = re2.compile(f"{rare}(?:{'|'.join(endings)})") if endings else None
 
     def places(self, data: bytes) -> list[int]:
-        """Return the numbers of the patterns that occur in a UTF-8 text, ascending."""
+        """Return the numbers of the patterns that occur in a UTF-8 text, in ascending order."""
         numbers = self._common_set.Match(data)
         found = [self._common[i] for i in numbers] if numbers else []
         if self._any_rare is not None and self._any_rare.search(data):
@@ -38,7 +38,7 @@ class Occurring:
 
 class Spots:
     """Finds the places of an RE2 pattern in texts, ignoring case. `before` is a pattern that must
-    come right after the match. The next match may overlap it.
+    follow the match directly. The next match may overlap that part.
     """
 
     def __init__(self, pattern: str, before: str = "") -> None:
@@ -50,11 +50,11 @@ class Spots:
         return re2.compile(self._expression)
 
     def of(self, text: str) -> Iterator[int]:
-        """Return the beginnings of the matches, in characters."""
+        """Return the starts of the matches, in characters."""
         return (start for start, _ in self.spans(text))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the beginnings and ends of the matches, in characters."""
+        """Yield the starts and ends of the matches, in characters."""
         data = encoded(text)
         if len(data) == len(text) and self._is_alone:
             yield from (found.span(1) for found in self._pattern.finditer(data))
@@ -68,13 +68,13 @@ class Spots:
 
 
 def encoded(text: str) -> bytes:
-    """Encode a text as UTF-8, with equally many characters. RE2 has no lower case of `İ`."""
+    """Encode a text as UTF-8, with equally many characters. `İ` becomes `I` for RE2."""
     return text.replace("\u0130", "I").encode(errors="replace")
 
 
 _MEMORY = 32 << 20
-"""Memory of an automaton, in bytes. With RE2's default of 8 MiB it discards states that it needs
-again, and is five times slower."""
+"""The memory of an automaton, in bytes. With RE2's default of 8 MiB it discards states that it
+needs again, and is five times slower."""
 
 
 def _set(patterns: Sequence[str]) -> re2.Set:

@@ -1,6 +1,7 @@
-"""Finds numbers of payment cards, which are always secrets, and personal data that a setting may
-add: e-mail addresses, phone numbers, accounts, social security numbers, card security codes. Each
-pattern takes linear time: repetitions are bounded.
+"""Finds numbers of payment cards, and personal data that a setting may add.
+
+Card numbers are always secrets. A setting may add e-mail addresses, phone numbers, accounts, social
+security numbers and card security codes. Each pattern takes linear time: repetitions are bounded.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ _CARD = re.compile(
     r"(?:\d{12,18}|\d{3}([ -])\d{4,6}\1\d{4,5}(?:\1\d{4}(?:\1\d{3})?)?)"
     r"(?![\w/]|[.-]\d)"
 )
-"""A card number as printed: in one piece, or in groups with one separator."""
+"""A card number as it is printed: in one piece, or in groups with one separator."""
 _ISSUED = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3(?:0[0-5]|[689]\d)\d{11}"
     r"|(?:6011|64[4-9]\d|65\d\d|35\d\d)\d{12}|62\d{14,17}"
     r"|(?:60\d\d|8[12]\d\d|50[6-9]\d|5[678]\d\d|6277|636[23])\d{12}"
     r"|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15}"
 )
-"""Visa; Mastercard, with Mir below its newer range; American Express; Diners Club; Discover and
-JCB; UnionPay; RuPay and Elo; Maestro."""
+"""The first digits and lengths of issued cards: Visa; Mastercard, with Mir below its newer range;
+American Express; Diners Club; Discover and JCB; UnionPay; RuPay and Elo; Maestro."""
 _BARCODE = 13
 """How many digits a barcode has. The oldest card numbers have as many. A number with a barcode's
-check digit is not a card."""
+check digit does not count as a card."""
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,5}[^\W\d]{2,24}(?![\w@-])")
 _PHONE = re.compile(
     r"(?<![\w.,:/+=-])(?!\d{2,3}([/-])\d\d\1\d{4}\b)(?:"
@@ -37,33 +38,33 @@ _PHONE = re.compile(
     r"|(?<!\d{4} )0\d{1,4}(?:[ /-]{1,2}\d{2,8}){1,4}"
     r")(?![\w/]|[.,:-]\d)"
 )
-"""A phone number in international or national form. Dates and social security numbers do not
-match, and neither do digits after four others, which continue an account number."""
+"""A phone number in international or national form. Dates and social security numbers do not match.
+Digits after four others do not match either, because they continue an account number."""
 _IBAN = re.compile(
     r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,3})?"
     r"(?![A-Za-z0-9])"
 )
-"""An IBAN in one piece, or in groups of four. The word after it may look like a group."""
+"""An IBAN in one piece, or in groups of four. The word after it may look like one more group."""
 _LEAST_IBAN = 15
-"""How many characters the shortest IBAN (Norway's) has."""
+"""How many characters the shortest IBAN has (Norway's)."""
 _SSN = re.compile(
     r"(?<![\w.-])(?!000|666|9\d\d)\d{3}([ -])(?!00)\d\d\1(?!0000)\d{4}(?![\w-]|\.\d)"
     r"|(?i:\b(?:ssn|social security)\b[^\d\n]{0,16})(?P<value>\d{9})(?!\d)"
 )
-"""A social security number as printed, or in one piece after its name."""
+"""A social security number as it is printed, or in one piece after its name."""
 _CVV = re.compile(
     r"(?i:\b(?:cv[vc]2?|csc|(?:card )?(?:security|verification|validation) (?:code|value|number))\b"
     r"[^\w\n]{0,4}(?:(?:code|number|is|was|of|the card)\b[^\w\n]{0,4}){0,3})"
     r"(?P<value>\d{3,4})(?!\w)"
 )
-"""Digits from the back of a card, recognized by their name only."""
+"""The security code on the back of a card, recognized by its name only."""
 _PHONE_DIGITS = range(8, 16)
 """How many digits a phone number has. Fewer are an extension or a date, more cannot be dialled."""
 
 
 def _weighed(digits: str, weights: tuple[int, ...]) -> int:
-    """Sum the digits times their weights, from the right. With the weights (1, 2), a product of two
-    digits counts as their sum (Luhn).
+    """Return the sum of the digits times their weights, from the right. With the weights (1, 2), a
+    product of two digits counts as the sum of the two (Luhn).
     """
     products = (int(x) * weights[place % len(weights)] for place, x in enumerate(reversed(digits)))
     return sum(x - 9 if weights == (1, 2) and x > 9 else x for x in products)
@@ -93,7 +94,7 @@ def _is_account(written: str) -> bool:
     return int("".join(str(int(x, 36)) for x in number[4:] + number[:4])) % 97 == 1
 
 
-def _found(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iterator[Place]:
+def _matches(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iterator[Place]:
     for match in pattern.finditer(text):
         if check(match[0]):
             group = "value" if match.re.groupindex and match["value"] else 0
@@ -101,16 +102,18 @@ def _found(kind: str, pattern: re.Pattern[str], check: Check, text: str) -> Iter
 
 
 FINDERS: tuple[SecretFinder, ...] = (
-    SecretFinder("[0-9](?:[ -]?[0-9]){12}", partial(_found, "card", _CARD, _is_card)),
+    SecretFinder("[0-9](?:[ -]?[0-9]){12}", partial(_matches, "card", _CARD, _is_card)),
 )
-"""Finders of cards."""
+"""The finders of card numbers."""
 OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
-    "email": partial(_found, "email", _EMAIL, anything),
-    "phone": partial(_found, "phone", _PHONE, lambda x: sum(map(str.isdigit, x)) in _PHONE_DIGITS),
+    "email": partial(_matches, "email", _EMAIL, anything),
+    "phone": partial(
+        _matches, "phone", _PHONE, lambda x: sum(map(str.isdigit, x)) in _PHONE_DIGITS
+    ),
     "iban": _ibans,
-    "ssn": partial(_found, "ssn", _SSN, anything),
-    "cvv": partial(_found, "cvv", _CVV, anything),
+    "ssn": partial(_matches, "ssn", _SSN, anything),
+    "cvv": partial(_matches, "cvv", _CVV, anything),
 }
-"""Finders that a setting adds, by kind."""
+"""Kind → the finder that a setting adds."""
 GROUPS: Mapping[str, tuple[str, ...]] = {"pii": tuple(OPTIONAL)}
-"""Names for several kinds."""
+"""Name of a group → its kinds."""

@@ -1,13 +1,13 @@
-"""Replaces secrets in a text with `<REDACTED:kind>`. Pure, offline, linear in time.
+"""Replaces secrets in a text with `<REDACTED:kind>`. It is pure, offline, and linear in time.
 
 `tables` lists all finders. They find secrets by their form (`secrets.credentials`), by a name
 (`secrets.named_credentials`, `secrets.near_names`, `secrets.labelled_lines`,
-`secrets.secret_columns`) or by a generated look (`secrets.lone_values`), and cards
-(`secrets.personal`). `secrets.redactor` finds an application's own. Secrets that have no name and
-look like words are not found. A passphrase is found only after the word `passphrase`: at least
-three words in quotes, or four up to the line's end.
+`secrets.secret_columns`) or because they look generated (`secrets.lone_values`), and card numbers
+(`secrets.personal`). `secrets.redactor` finds an application's own secrets.
 
-Finders are loaded at first use.
+Secrets that have no name and look like words are not found. A passphrase is found only after the
+word `passphrase`: at least three words in quotes, or four up to the line's end. Finders are loaded
+at first use.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from compact.secrets.redactor import Redactor
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
-"""Shortest and longest known secret, in characters. A shorter one may be a word. A longer one is
-found by its look."""
+"""The shortest and the longest known secret, in characters. A shorter one may be a word. A longer
+one is found by its form."""
 _MOST_LENGTHS = 8
-"""Known secrets that begin alike may have at most this many lengths."""
+"""How many lengths known secrets with the same beginning may have. The limit bounds the time."""
 _FEW_KNOWN = 64
 """Up to this many beginnings of known secrets are searched for one by one. Such a search is some
 hundred times as fast as looking at each word."""
@@ -35,21 +35,21 @@ _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and the kinds of the secrets in order."""
+    """A text without its secrets, and the kinds of the removed secrets in order."""
 
     text: str
     found: tuple[str, ...]
 
 
 class Known(dict[str, str]):
-    """Known secrets with their kinds, and a finder of further secrets. Keep it in memory only."""
+    """Known secrets with their kinds, and a finder of further ones. Keep it in memory only."""
 
     def __init__(
         self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Redactor | None = None
     ) -> None:
         super().__init__()
         self.redactor = redactor
-        """Finds an application's own secrets, in addition to the known ones."""
+        """Finds an application's own secrets, in addition to the known ones. None: no finder."""
         self._lengths: dict[str, list[int]] = {}
         for secret, kind in secrets:
             self.learn(secret, kind)
@@ -72,8 +72,8 @@ class Known(dict[str, str]):
             lengths.sort(reverse=True)
 
     def starts(self, text: str) -> Iterable[int]:
-        """Return the places where a known secret may begin, ascending. With many known secrets,
-        these are the beginnings of all words.
+        """Return the places where a known secret may begin, in ascending order. With many known
+        secrets, these are the starts of all words.
         """
         if len(self._lengths) > _FEW_KNOWN:
             return (found.start() for found in _WORD_START.finditer(text))
@@ -81,7 +81,7 @@ class Known(dict[str, str]):
         return sorted(start for start in starts if _WORD_START.match(text, start))
 
     def places(self, text: str, starts: Iterable[int]) -> Iterator[Place]:
-        """Yield the known secrets that begin at one of these places, which are ascending."""
+        """Yield the known secrets that begin at one of these places, which must be ascending."""
         from compact.secrets.credentials import Place
 
         least = 0
@@ -104,11 +104,11 @@ def _occurrences(text: str, part: str) -> Iterator[int]:
 def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
     """Replace each secret with `<REDACTED:kind>`. Redacting again changes nothing.
 
-    `known` are secrets from other texts (`secrets_of`) with their kinds. They are redacted even
-    without a telling name, but not inside a longer word. A `Known` may have a finder too.
+    `known` holds secrets from other texts (`secrets_of`) with their kinds. They are redacted even
+    without a name near them, but not inside a longer word. A `Known` may also have a finder.
     """
     kinds: list[str] = []
-    for _ in range(8):  # again after each find, which changes the text around it
+    for _ in range(8):  # each round changes the text around a secret, which may reveal another
         if not (places := find_secrets(text, known)):
             break
         kinds += (place.kind for place in places)
@@ -121,14 +121,14 @@ _IN_QUERY = re.compile(r"(?<=[?&;])[^#\s]+")
 
 
 def without_credentials(name: str) -> str:
-    """Return a model's or server's name for display: without the user and password of an address,
-    without its query, and without secrets.
+    """Return a model's or server's name for display. It lacks the user and password of an address,
+    the query of an address, and secrets.
     """
     return redact(_IN_QUERY.sub("…", _BEFORE_HOST.sub("…@", name))).text
 
 
 def secrets_of(texts: Iterable[str]) -> Known:
-    """Collect the secrets in some texts, so that `redact` finds them in other texts."""
+    """Return the secrets in some texts, so that `redact` finds them in other texts."""
     return Known(
         (text[place.start : place.end], place.kind)
         for text in texts
@@ -137,7 +137,7 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 def tables() -> tuple[tuple[SecretFinder, ...], ...]:
-    """Return the finders in two groups, one scan each. One for all would exceed RE2's memory."""
+    """Return the finders in two groups, one scan each. A single scan would exceed RE2's memory."""
     from compact.secrets import (
         credentials,
         labelled_lines,
@@ -172,7 +172,7 @@ def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
 
 
 def places_in(text: str) -> Iterator[Place]:
-    """Yield the secrets that patterns find, in no order, without public keys and certificates."""
+    """Yield the secrets that patterns find, in no order. Public keys are left out."""
     from compact.secrets.credentials import public_blocks
     from compact.secrets.occurring import encoded
 
@@ -193,13 +193,13 @@ def places_in(text: str) -> Iterator[Place]:
 _UNSEEN = re.compile(
     "(?:\x1b|\\\\(?:u001b|x1b|033))\\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u200b-\u200f\u2060\ufeff]"
 )
-"""Characters that no reader sees: terminal colours, and characters without width."""
+"""Characters that readers do not see: terminal colours, and characters without width."""
 _UNSEEN_MARKS = ("\x1b[", "\\u001b[", "\\x1b[", "\\033[", *"\u00ad\u200b\u200c\u200d\u2060\ufeff")
 
 
 def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
-    """Return the places of all secrets, in order. Overlapping places are joined. Secrets with
-    invisible characters in them are found too.
+    """Return the places of all secrets, in order. Overlapping places are joined. Secrets that
+    contain invisible characters are found too.
     """
     if not _has_unseen(text):
         return _find(text, known)
@@ -235,7 +235,7 @@ def _find(text: str, known: Mapping[str, str] | None) -> list[Place]:
 
 
 def may_hold(text: str, known: Known) -> bool:
-    """Whether the text holds a known secret, or invisible characters that may hide one."""
+    """Whether the text contains a known secret, or invisible characters that may hide one."""
     return _has_unseen(text) or next(_standing_alone(text, known), None) is not None
 
 
@@ -250,7 +250,7 @@ def _standing_alone(text: str, known: Known) -> Iterator[Place]:
 
 
 def without(text: str, places: Iterable[Place]) -> str:
-    """Replace each place with `<REDACTED:kind>`. The places are in order and do not overlap."""
+    """Replace each place with `<REDACTED:kind>`. The places must be in order and not overlap."""
     pieces: list[str] = []
     end = 0
     for place in places:

@@ -1,7 +1,7 @@
-"""`Redactor`: finds an application's own secrets, in addition to those that are always redacted.
+"""`Redactor` finds an application's own secrets, in addition to those that are always redacted.
 
-It finds e-mail addresses, phone numbers and the like, and your own patterns, which may have
-validators. If a validator raises an error, the match is redacted and the error is reported once.
+It finds e-mail addresses, phone numbers and the like, and own patterns, which may have
+validators. If a validator raises an error, the match is redacted. The error is reported once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from compact.secrets.credentials import Place
 
 Validator = Callable[[str], bool]
-"""Decides whether a matched text is a secret."""
+"""Returns whether a matched text is a secret."""
 _NAME = regex("[a-z][a-z0-9_]{0,63}")
 _MARK = regex("<REDACTED:[a-z0-9_]+>")
 
 
 class Redactor:
-    """Finds an application's own secrets in a text; immutable.
+    """Finds an application's own secrets in a text. It is immutable.
 
     `kinds` are kinds or groups of `secrets.personal`. `patterns` maps kinds to regular expressions
     in RE2's syntax. If a pattern has a group named `value`, only the group is redacted.
@@ -49,30 +49,30 @@ class Redactor:
                 reason = f"validators[{name!r}] is for a pattern or a kind that is not there"
                 raise InvalidArgument("validators", reason)
         self._failed: set[str] = set()
-        self._tell: Callable[[Exception], None] | None = None
+        self._report: Callable[[Exception], None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._finders or self._patterns)
 
     def failing(self, tell: Callable[[Exception], None]) -> None:
-        """Report the first error of each validator to `tell`. Only the first call has an effect."""
+        """Report the first error of each validator to `tell`. Later calls have no effect."""
         if self._validators:
-            self._tell = self._tell or tell
+            self._report = self._report or tell
 
     def places(self, text: str) -> Iterator[Place]:
-        """Yield the places of the secrets, in no order. Redacted text is skipped."""
+        """Yield the places of the secrets, in no order. Already redacted text is skipped."""
         if not self:
             return
         text = text.encode(errors="replace").decode()
         marks = [found.span() for found in _MARK.finditer(text)]
         known = chain.from_iterable(places(text) for places in self._finders.values())
-        for place in (*known, *self._own(text)):
+        for place in (*known, *self._by_patterns(text)):
             before = bisect_left(marks, place.end, key=itemgetter(0))
             is_apart = before == 0 or marks[before - 1][1] <= place.start
             if is_apart and self._counts(place.kind, text[place.start : place.end]):
                 yield place
 
-    def _own(self, text: str) -> Iterator[Place]:
+    def _by_patterns(self, text: str) -> Iterator[Place]:
         from compact.secrets.credentials import Place
 
         for name, pattern in self._patterns.items():
@@ -87,11 +87,11 @@ class Redactor:
             return True
         try:
             return bool(validator(matched))
-        except Exception as error:  # noqa: BLE001 - a validator's failure must not leave a secret in
+        except Exception as error:  # noqa: BLE001 - a failing validator must not leave a secret in
             if name not in self._failed:
                 self._failed.add(name)
-                if self._tell is not None:
-                    self._tell(error)
+                if self._report is not None:
+                    self._report(error)
             return True
 
 
@@ -124,4 +124,4 @@ def _compiled(name: str, expression: str) -> Any:  # noqa: ANN401 - RE2 has no t
 
 
 NOTHING_ELSE = Redactor()
-"""The default, which finds nothing."""
+"""The default: a redactor that finds nothing."""

@@ -1,4 +1,7 @@
-"""Finds secrets in tables: values below a telling heading. Reads CSV, tabs and drawn tables."""
+"""Finds secrets in tables: values below a heading such as `password`.
+
+It reads CSV, tables with tabs, drawn tables, and values that SQL inserts.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,17 @@ from compact.secrets.secret_values import (
 )
 
 _ROWS = 1_000
-"""At most this many rows of a table are searched."""
+"""How many rows of a table are searched at most. The limit bounds the time."""
 _DRAWN = "|│┃║"
 _DELIMITED = tuple(
     re.compile(rf"(?m:^|[{mark}]{'+' * (mark == _DRAWN)}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)")
     for mark in (",", ";", "\t", _DRAWN)
 )
-"""Matches a cell of a table. One pattern for each separator."""
+"""Patterns that match a cell of a table, one for each separator."""
 _SPACED = re.compile(r"(?m:^ *| {2,})(\S+(?: \S+)*)")
 """A cell between spaces, in a table whose heading is underlined or in capitals."""
 _RULED = re.compile(r"[^\w\n,;\t|│┃║]+\n|[|+][-+=:| ]+\n")
-"""A line between two rows."""
+"""A drawn line between two rows."""
 _AROUND = " \t\"'`*\r_#"
 _KINDS: tuple[tuple[str, frozenset[str], Check], ...] = (
     ("password", frozenset({*words_of("password"), "pwd", "pass", "pw"}), is_bare_password),
@@ -49,18 +52,18 @@ def _columns(text: str, spots: Spots) -> Iterator[Place]:
 
 
 def _table(text: str, start: int) -> Generator[Place, None, int]:
-    """Yield the secrets of the table with its heading at `start`. Return the table's end."""
+    """Yield the secrets of the table whose heading is at `start`. Return the end of the table."""
     end = _end(text, start)
     is_ruled = _RULED.match(text, end + 1) or text[start:end].isupper()
     for cells in (*_DELIMITED, *[_SPACED] * bool(is_ruled)):
         heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
-        told = {
+        columns = {
             i: (kind, check)
             for i, head in enumerate(heads)
             for kind, names, check in _KINDS
             if head in names
         }
-        if told and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
+        if columns and len(heads) > 1 and not any(head[:1].isdigit() for head in heads):
             break
     else:
         return end
@@ -69,9 +72,9 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
         if _RULED.match(text, start):
             continue
         row = list(cells.finditer(text, start, end))
-        if len(row) <= max(2, min(told) + 1) - 1:
+        if len(row) <= max(2, min(columns) + 1) - 1:
             return start
-        for i, (kind, check) in told.items():
+        for i, (kind, check) in columns.items():
             if i < len(row) and (place := _place(row[i], kind, check)):
                 yield place
     return start
@@ -89,11 +92,11 @@ def _place(cell: re.Match[str], kind: str, check: Check) -> Place | None:
     return Place(start, start + len(value), kind)
 
 
-_TOLD = (*_KINDS[0][1], "secret", "token", "api_key", "apikey")
+_SECRET_NAMES = (*_KINDS[0][1], "secret", "token", "api_key", "apikey")
 
 
 def _inserted(text: str, spots: Spots) -> Iterator[Place]:
-    """Yield the secrets among values that SQL inserts, by the names of their columns."""
+    """Yield the secrets among values that SQL inserts, by the names of the columns."""
     for spot in spots.of(text):
         if not (found := _INSERTS.match(text, spot)):
             continue
@@ -103,8 +106,8 @@ def _inserted(text: str, spots: Spots) -> Iterator[Place]:
             if not (value := _SQL_VALUE.match(text, end)):
                 break
             end = value.end()
-            is_told = head.endswith(_TOLD)
-            if is_told and value[1] and is_url_password(value[1]):
+            is_secret = head.endswith(_SECRET_NAMES)
+            if is_secret and value[1] and is_url_password(value[1]):
                 yield Place(*value.span(1), "password")
 
 
@@ -129,4 +132,4 @@ FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
     SecretFinder(r"(?i:insert\s)", partial(_inserted, spots=Spots(r"\binsert\s"))),
 )
-"""Finders of secrets in the columns of tables and of SQL."""
+"""The finders of secrets in the columns of tables and of SQL."""

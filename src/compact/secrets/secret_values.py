@@ -1,5 +1,7 @@
 """Checks what a value looks like: a credential, a placeholder, a word, a name in code, a path.
-`secrets.credentials` and its neighbours find the values that are checked here.
+
+The other modules of this package find the values that are checked here. The limits below were
+chosen so that keys are found and names in code are not.
 """
 
 from __future__ import annotations
@@ -11,28 +13,28 @@ from collections.abc import Callable
 from itertools import pairwise
 
 _RANDOM_CHARACTERS = 8
-"""Fewest different characters of a generated value, and fewest characters of a scrambled one."""
+"""The fewest different characters of a generated value; the shortest scrambled value."""
 _LEAST_CHANGES, _CHANGES = 4, 0.18
 """How often a generated value must change between small letters, capitals and digits: in total, and
-per character. Lower numbers take names in code for keys, higher ones miss keys."""
+per character. With lower numbers names in code count as keys, with higher ones keys are missed."""
 _UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
-"""Fewest changes per character: in a value without small letters, in a value of letters only or one
-that may be a name in code, and in a possible path."""
+"""The fewest changes per character: in a value without small letters, in a value of letters only or
+one that may be a name in code, and in a possible path."""
 _KEY_LENGTH, _SHORT_KEY = 16, 8
-"""Fewest characters of a generated key, and of a token or a spoken password."""
+"""The fewest characters of a generated key, and of a token or a password in a sentence."""
 _PLACEHOLDER = re.compile(
     r"[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[{(-])|\?|"
     r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{|&[#a-z]"
 )
-"""How a placeholder for a secret begins, in lower case."""
+"""The beginning of a placeholder for a secret, in lower case."""
 _PLACEHOLDER_WORDS = (
     *("${", "$(", "{{", "***", "...", "…", "xxxx", "redacted", "example", "placeholder", "dummy"),
     *("fake", "mock", "sample", "your", "undefined", "environ", "getenv", "process.env"),
     *("secrets.", "vault:"),
 )
-"""Texts that occur in placeholders, or in references to where a secret comes from."""
+"""Texts that occur in placeholders, or in references to the place where a secret is kept."""
 _MAY_ASK = ("{", "todo", "change", "replace", "insert")
-"""Each match of `_ASKS` holds one of these texts. Searching for them first is faster."""
+"""Each match of `_ASKS` contains one of these texts. Searching for them first is faster."""
 _ASKS = re.compile(
     r"\{[a-z_][\w.]*\}|\btodo\b|change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)"
 )
@@ -41,7 +43,7 @@ _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 _PLACE_NAMES = re.compile(
     r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|0x[0-9a-fA-F]+$|[A-Za-z]+/\d+\.|[\w-]{1,64}\.[a-z]{1,4}\d?$)"
 )
-"""A URL, a path or a file name: the name of a place, not a secret."""
+"""A URL, a path or a file name: it names a place and is not a secret."""
 _FILE_NAME = re.compile(r"[\w.@+-]{1,128}\.[a-z]{1,7}\d?")
 _REFERENCE = re.compile(
     r"[A-Za-z_][a-z]*(?:[A-Z_][a-z0-9]*)+|[a-z]+(?:-[a-z0-9]+)+|"
@@ -51,7 +53,7 @@ _REFERENCE = re.compile(
 _DIGIT_INSIDE = re.compile(r"[A-Za-z]\d+[a-z]|\d[A-Za-z]+\d")
 _ATTRIBUTE = re.compile(r"\w+(?:\??(?:\.|->|::)[A-Za-z_]\w*)+")
 _RULES = re.compile(r"[a-z_]{2,32}(?::[\w,.-]+)?(?:\|[a-z_]{2,32}(?::[^|]{1,64})?)+")
-"""A form's rules for a value, such as `required|min:12`."""
+"""The rules of a form for a value, such as `required|min:12`."""
 _WORD_PARTS = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|user|conf|value|input|str|arg|param|field|data|env|"
     r"default|opt|hash|sha\d|md5|base64|crypt|argon|char|int\d|utf|uuid|test",
@@ -72,7 +74,7 @@ _CODE_WORDS = frozenset(
     url user username utf uuid value var vault
     """.split()  # noqa: SIM905 - a table to read
 )
-"""An unquoted value that holds one of these words is a name in code."""
+"""Words of code. An unquoted value that contains one of them is a name in code."""
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _FOLLOWS = {
@@ -84,15 +86,15 @@ _FOLLOWS = {
     uabcdefgilmnprst vaeio waehinors xceipt yinps zae
     """.split()  # noqa: SIM905 - a table to read
 }
-"""Letter → the letters that usually follow it: in 97% of the pairs in words, in 40% at random."""
+"""Letter → its usual next letters. They follow in 97% of pairs in words, 40% at random."""
 _UNUSUAL, _FEW_LETTERS = 3, 10
-"""How many unusual pairs show that a value is not a word; one more below this many letters."""
+"""This many unusual pairs show that a value is no word; one more if it has few letters."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _JOINED = re.compile(
     r"[A-Za-z]\w*(?:[-_.]\w+)*?[-_.](?=\w{0,32}\d\d)\w+|\w*\d\d\w*(?:[-_.]\w*[A-Za-z]{3})+"
     r"|(?:[A-Z][a-z]+){2,}\d\d+"
 )
-"""Words joined with a number. Names in code seldom hold a number of two digits."""
+"""Words joined with a number. Names in code seldom contain a number of two digits."""
 _PHRASE = re.compile(
     r"[A-Za-z]{2,}(?:-[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:_[A-Za-z]{3,}){3,}|[A-Za-z]{2,}(?:\.[A-Za-z]{3,}){3,}"
 )
@@ -108,7 +110,7 @@ _PROSE = frozenset(
     blank weak strong missing given set updated changed forgot forgotten same again please show hide
     """.split()  # noqa: SIM905 - a table to read
 )
-"""Several words with one of these are a sentence about a password, not a password."""
+"""Words of sentences about passwords. Several words with one of these are not a password."""
 _JOINTS = re.compile(r"[-_.+&]")
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
@@ -132,7 +134,7 @@ _NO_PASSWORD = re.compile(
     r"^[^\w*!~]|^~/|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d{1,3}\.|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
     r"|\$\w\$|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])|^[A-Za-z]\w*[*+%]\d{1,3}$|\w\.\w+\+"
 )
-"""Shows that a value is not a password but a reference, address, version, share, path or date."""
+"""Shows that a value is no password but a reference, address, version, share, path or date."""
 Check = Callable[[str], bool]
 
 
@@ -142,19 +144,19 @@ def anything(_: str) -> bool:
 
 
 def has_digit(value: str) -> bool:
-    """Whether the value holds a digit."""
+    """Whether the value contains a digit."""
     return _DIGIT.search(value) is not None
 
 
 def is_id(value: str) -> bool:
-    """Whether the value may be an id or a checksum: a UUID, or plain hexadecimal digits."""
+    """Whether the value may be an id or a checksum: a UUID, or only hexadecimal digits."""
     bare = value.removeprefix("0x")
     is_hex = len(bare) >= 20 and _HEX.fullmatch(bare) is not None
     return (is_hex or UUID.fullmatch(value) is not None) and len(set(value)) >= _RANDOM_CHARACTERS
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether the value is a placeholder for a secret, or says where the secret comes from."""
+    """Whether the value is a placeholder for a secret, or tells where the secret is kept."""
     head = value[:256].lower()  # further on, such words occur by chance, as in a picture
     return (
         _PLACEHOLDER.match(head) is not None
@@ -169,13 +171,13 @@ def is_filled(value: str) -> bool:
 
 
 def _changes(value: str) -> int:
-    """Count the changes between small letters, capitals and digits."""
+    """Return how often the value changes between small letters, capitals and digits."""
     kinds = value.translate(_CLASSES)
     return sum(kinds.count(pair) for pair in ("aA", "Aa", "a0", "0a", "A0", "0A"))
 
 
 def is_scrambled(value: str) -> bool:
-    """Whether the letters follow each other in ways that are unusual in words and names in code."""
+    """Whether the letters follow each other in a way that is unusual in words and names in code."""
     if len(value) < _RANDOM_CHARACTERS or not (value.isascii() and value.isalnum()):
         return False
     pairs = [(a.lower(), b.lower()) for a, b in pairwise(value) if a.isupper() or b.islower()]
@@ -184,14 +186,14 @@ def is_scrambled(value: str) -> bool:
 
 
 def is_wordlike(value: str) -> bool:
-    """Whether the value is a word, or a name in code made of words. Weak passwords are too."""
+    """Whether the value is a word, or a name in code made of words. Weak passwords may be, too."""
     is_word = value.isalpha() and (value[1:].islower() or value.isupper())
     is_name = not _DIGIT.search(value) and _REFERENCE.fullmatch(value) is not None
     return (is_word or is_name) and not is_scrambled(value)
 
 
 def is_jumbled(value: str) -> bool:
-    """Whether letters, digits and symbols alternate as in a generated password, not as in code."""
+    """Whether letters, digits and symbols alternate as in a generated password, unlike in code."""
     if len(value) < _LEAST_JUMBLED or len(set(value)) < _LEAST_KINDS:
         return False
     symbols = len(_SYMBOL.findall(value))
@@ -207,7 +209,7 @@ def is_jumbled(value: str) -> bool:
 
 
 def is_knotted(value: str) -> bool:
-    """Whether the value may be a made-up password: with a digit, small letters and capitals."""
+    """Whether the value may be an invented password: with a digit, small letters and capitals."""
     if len(value) < _LEAST_JUMBLED or _CODE_MARKS.search(value) or _CALL.match(value):
         return False
     is_mixed = _DIGIT.search(value) and value != value.lower() and value != value.upper()
@@ -220,7 +222,7 @@ def is_generated(value: str) -> bool:
 
 
 def is_issued(value: str) -> bool:
-    """Whether a value with a vendor's prefix was generated, unlike a word or a counter."""
+    """Whether a value with a vendor's prefix was generated, and is not a word or a counter."""
     if len(set(value)) < _RANDOM_CHARACTERS or _COUNTED.search(value) or not is_filled(value):
         return False
     share = _CHANGES if _SMALL.search(value) else _UPPER_CHANGES
@@ -228,7 +230,7 @@ def is_issued(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether letters and digits change as often as in a generated key, unlike words and names."""
+    """Whether letters and digits change as often as in a generated key, unlike in words."""
     if len(value) < _KEY_LENGTH or len(set(value)) < _RANDOM_CHARACTERS:
         return False
     if not (_changes_often(value) or is_jumbled(value)):
@@ -247,7 +249,7 @@ def _changes_often(value: str) -> bool:
 
 
 def _is_name(value: str) -> bool:
-    """Whether the value may be a name in code. Its words have no digits inside."""
+    """Whether the value may be a name in code, whose words have no digits inside."""
     return _REFERENCE.fullmatch(value) is not None and not _DIGIT_INSIDE.search(value)
 
 
@@ -264,8 +266,8 @@ def is_tangled(value: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Whether a quoted value after an explicit name is a secret. Placeholders, URLs, paths, a
-    form's rules and plain words are not.
+    """Whether a quoted value with a name is a secret. Placeholders, URLs, paths, the rules of a
+    form and plain words are not.
     """
     if value.isdigit():
         return len(value) >= 6 and not _COUNTED.search(value) and is_filled(value)
@@ -286,7 +288,7 @@ def _is_place(value: str) -> bool:
 
 
 def is_bare_password(value: str) -> bool:
-    """Like `is_password`, for an unquoted value. It may be a name in code, or end a sentence."""
+    """Like `is_password`, for an unquoted value, which may be a name in code or end a sentence."""
     if _is_bare(value):
         return True
     is_joined = len(_JOINTS.findall(value)) > 1 and not _ATTRIBUTE.fullmatch(value)
@@ -318,7 +320,7 @@ def is_secret(value: str) -> bool:
 
 
 def is_token(value: str) -> bool:
-    """Like `is_secret`, but false for short values, which may be ids of tokens."""
+    """Like `is_secret`, but false for short values, because they may be ids of tokens."""
     return len(value) >= _SHORT_KEY and is_secret(value)
 
 
@@ -366,7 +368,7 @@ def is_spoken_password(value: str) -> bool:
 
 
 def is_passwordlike(value: str) -> bool:
-    """Whether letters, a digit and a symbol are mixed as in a made-up password, not as in code."""
+    """Whether letters, a digit and a symbol are mixed as in an invented password."""
     if not 8 <= len(value) <= 64 or not _DIGIT.search(value) or not _MARKED.search(value):
         return False
     return _names_nothing(value) and sum(map(str.isalpha, value)) > 3
@@ -379,7 +381,7 @@ def is_made_up(value: str) -> bool:
 
 
 def is_passphrase_like(value: str) -> bool:
-    """Like `is_passwordlike`, near a telling word. Here words joined with numbers count too."""
+    """Like `is_passwordlike`, near a word that names a password. Words with numbers count too."""
     if is_passwordlike(value):
         return True
     if len(value) < 8 or not _names_nothing(value) or _HEX.fullmatch(value):
@@ -401,7 +403,7 @@ def is_number(value: str) -> bool:
 
 
 def is_joined(value: str) -> bool:
-    """Whether the value is a made-up password, words joined with a number, or a long key."""
+    """Whether the value is an invented password, words joined with a number, or a long key."""
     if is_passwordlike(value) or is_long_key(value):
         return True
     is_mixed = value != value.lower() and value != value.upper()
@@ -452,13 +454,13 @@ def is_phrase(value: str) -> bool:
 
 
 def is_pair(value: str) -> bool:
-    """Whether the value is `name:password`, and not a host with a path or a user and group."""
+    """Whether the value is `name:password`, and not a host with a path, or a user and a group."""
     name, _, password = value.partition(":")
     return is_url_password(password) and name != password and password[0] not in "/\\"
 
 
 def _plain(value: str) -> bytes:
-    """Decode base64. Return empty bytes if the value is not base64."""
+    """Return the bytes that base64 encodes. They are empty if the value is not base64."""
     try:
         bare = value.replace("-", "+").replace("_", "/").rstrip("=")
         return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
@@ -474,7 +476,7 @@ def is_basic(value: str) -> bool:
 
 
 def is_smtp(value: str) -> bool:
-    """Whether the value is the base64 of a name and a password as mail servers get them."""
+    """Whether the value is the base64 of a name and a password, in the form for mail servers."""
     said = _plain(value)
     return said.count(b"\0") >= 2 and said.isascii()
 
@@ -491,19 +493,19 @@ def is_coded_key(value: str) -> bool:
 
 
 def is_coded(value: str) -> bool:
-    """Whether the value is base64 of a made-up password, or of JSON with a password or a key."""
+    """Whether the value is base64 of an invented password, or of JSON with a password or a key."""
     plain = _plain(value)
     said = plain.decode().split('"') if plain.isascii() else []
     return any(is_made_up(x) or (len(said) > 1 and is_generated_key(x)) for x in said)
 
 
 def is_hash(value: str) -> bool:
-    """Whether the value may be a password's checksum: it has many different characters."""
+    """Whether the value may be the hash of a password: it has many different characters."""
     return len(set(value)) >= _RANDOM_CHARACTERS and is_filled(value)
 
 
 def is_session(value: str) -> bool:
-    """Whether the value was generated, and is not a UUID."""
+    """Whether the value was generated and is not a UUID."""
     bare = value.replace("%", "")
     is_made = is_random(bare) or (len(bare) >= _KEY_LENGTH and is_scrambled(bare))
     return is_made and not UUID.fullmatch(value)

@@ -51,17 +51,20 @@ class Lists:
         list is none: it may begin another conversation with the same words.
         """
         hashed = blake2b(orjson.dumps(beside, option=orjson.OPT_SORT_KEYS), digest_size=16)
-        found, new, is_large = None, 0, False
-        for i, message in enumerate(messages, 1):
-            row = orjson.dumps(message)
-            hashed.update(row)
-            new += len(row)
-            is_large = is_large or any(sign in row for sign in _LARGE)
-            if 0 < len(messages) - i <= LATEST and (known := self._begun.get(hashed.digest())):
-                found, new, is_large = known, 0, False
+        head = max(1, len(messages) - LATEST)
+        hashed.update(orjson.dumps(messages[:head])[:-1])  # without the bracket that ends it
+        found = self._begun.get(hashed.digest()) if head < len(messages) else None
+        new = list[bytes]()
+        for i, message in enumerate(messages[head:], head + 1):
+            new.append(orjson.dumps(message))
+            hashed.update(b"," + new[-1])
+            if i < len(messages) and (known := self._begun.get(hashed.digest())):
+                found, new = known, []
         if found is None or not found.session_id:
             return Continued(hashed.digest(), None, fits=False)
-        return Continued(hashed.digest(), found.session_id, new < found.left and not is_large)
+        is_large = any(sign in row for row in new for sign in _LARGE)
+        fits = sum(map(len, new)) < found.left and not is_large
+        return Continued(hashed.digest(), found.session_id, fits)
 
     def keep(self, digest: bytes, begun: Begun) -> None:
         """Remember a list."""

@@ -39,6 +39,8 @@ SESSION = "x-compact-session"
 """The header with a session's id."""
 MOST_WINDOWS = 64
 """How many sizes of windows there may be. Requests to Ollama name their own."""
+LATER = 0.002
+"""Seconds that taking a list in beside its way waits, so that the request leaves first."""
 RECORDING = 5.0
 """Seconds that the end of an answer waits until it is recorded."""
 
@@ -59,7 +61,7 @@ class Exchange:
 
 @dataclass
 class Ticket:
-    """A conversation that is on its way."""
+    """One request for an answer, from its arrival to the end of the answer."""
 
     face: Face
     request: dict[str, Any]
@@ -68,12 +70,12 @@ class Ticket:
     session_id: str
     messages: list[Any]
     digest: bytes
-    """Of the list, for `Lists`."""
+    """The digest of the client's list, by which `Lists` knows it."""
     fitted: Fitted = field(default_factory=lambda: Fitted(()))
     fitting: asyncio.Task[None] | None = None
-    """Takes the list into the session beside its way. None if that is done."""
+    """The task that takes the list into the session while the answer comes. None if it is done."""
     is_as_given: bool = False
-    """Whether the client's own list is sent, whatever fits."""
+    """Whether the client's own list is sent, even if the fitted list differs from it."""
 
     @property
     def is_as_fitted(self) -> bool:
@@ -199,12 +201,16 @@ class Desk:
         ticket = Ticket(face, request, window, manager, session_id, messages, known.digest)
         ticket.is_as_given = known.fits
         if known.fits:
-            ticket.fitting = self._task(self._fit(ticket))
+            ticket.fitting = self._task(self._fit_later(ticket))
         else:
             await self._fit(ticket)
         sent = ticket.body(body)
         outcome = "untouched" if sent is body else "fitted"
         return Exchange(sent, outcome, ticket=ticket)
+
+    async def _fit_later(self, ticket: Ticket) -> None:
+        await asyncio.sleep(LATER)
+        await self._fit(ticket)
 
     async def _fit(self, ticket: Ticket) -> None:
         try:

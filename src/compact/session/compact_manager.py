@@ -335,8 +335,8 @@ class CompactManager:
 
         A list continues a session that knows it up to its last answer. If several sessions do,
         one that waits for that answer is taken; they are equal so far. Record the answers
-        (`Fitted.answered`), so that conversations that begin alike are told apart. A list that
-        begins with other words of the system prompt is not recognized.
+        (`Fitted.answered`), so that conversations that begin alike are told apart. A system prompt
+        with other words at the list's beginning may be new: the newest sessions' are tried.
 
         Raises:
             InvalidMessage: an item is no message.

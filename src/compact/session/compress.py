@@ -41,7 +41,8 @@ MOST_FOR_WORDS = 8_192
 """In limits up to this one, the user's newest messages take their share first (FR-8). A larger
 limit has room for them anyway."""
 SHRINKS = 3
-"""How often to compress again, to fewer tokens, if the result is too large as it is sent."""
+"""How many times at most to compress again, to fewer tokens. This is done while the messages exceed
+the limit in the form in which they are sent."""
 _PROCESS_KEY = secrets.token_bytes(32)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.plan import Plan
 from compact.errors import InvalidArgument, InvalidMessage, Superseded
-from compact.messages.asking import Ask, wanted
+from compact.messages.asking import Ask, ask_from
 from compact.messages.budget import ContextBudget, ContextWindow, WindowUse
 from compact.messages.calls import known_options, named
 from compact.messages.changes import PinSet
@@ -407,7 +407,7 @@ class ContextManager:
             InvalidArgument: an option cannot be sent, or compact sets it itself (`messages`).
         """
         asked = self._session.models.of(model)  # here, so that its errors have a short traceback
-        ask = wanted(max_tokens, temperature, stop, options)
+        ask = ask_from(max_tokens, temperature, stop, options)
         return running.run(self._sent(asked, ask), waits=True, instead="asend(…)")
 
     async def asend(
@@ -421,7 +421,7 @@ class ContextManager:
     ) -> Message:
         """`send` for async callers."""
         asked = self._session.models.of(model)
-        return await self._sent(asked, wanted(max_tokens, temperature, stop, options))
+        return await self._sent(asked, ask_from(max_tokens, temperature, stop, options))
 
     async def _sent(self, model: ChatModel, ask: Ask) -> Message:
         return self._answered(await self._session.sender.sent(model, ask))
@@ -441,7 +441,7 @@ class ContextManager:
         Raises:
             ModelFailed: as in `send`. Other errors of `send` may also come with any piece.
         """
-        wanted(max_tokens, temperature, stop, options)  # refused before anything is asked
+        ask_from(max_tokens, temperature, stop, options)  # refused before anything is asked
         pieces = self.astream(
             model, max_tokens=max_tokens, temperature=temperature, stop=stop, **options
         )
@@ -458,7 +458,7 @@ class ContextManager:
     ) -> AsyncIterator[Delta]:
         """`stream` for async callers."""
         asked = self._session.models.of(model)
-        ask = wanted(max_tokens, temperature, stop, options)
+        ask = ask_from(max_tokens, temperature, stop, options)
         async with aclosing(self._session.sender.streamed(asked, ask)) as pieces:
             async for piece in pieces:
                 if piece.reply is not None:

@@ -15,6 +15,7 @@ from compact.messages.given import Given, message_given
 from compact.messages.messages import META, SYSTEM_ROLES, Message
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import FIXED, PERSON, Branch, Entry, Session, free_branch_id
+from compact.messages.times import check_time
 from compact.messages.tokens import TokenCounter
 from compact.text.speakers import may_be_persons
 
@@ -96,6 +97,8 @@ def added(store: SessionStore, scope: str, session_id: str, given: Given) -> Mes
         StoreFailed: it could not be stored.
     """
     message = message_given(given, "message")
+    if not isinstance(message, Message):
+        check_time(message, "message")
     try:
         session = store.session(session_id)
     except NotFound:

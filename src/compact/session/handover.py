@@ -36,17 +36,19 @@ SAID_SHARE, STATE_SHARE = 0.4, 0.5
 """Shares of the room for the user's earlier words, and for the present with names. The rest is for
 the ids of long texts."""
 LONG_MESSAGE, FIRST_WORDS = 0.3, 50
-"""Share of the room for words that a single message may take; of a longer one, head and tail. How
-many characters of each message are quoted first."""
+"""`LONG_MESSAGE`: the share of the room for words that one message may take. Of a longer message,
+head and tail are quoted. `FIRST_WORDS`: how many characters of each message are quoted first."""
 POINTERS, LEAST_WORDS, LEAST_POINTS, TITLE = 3, 60, 4, 60
-"""How many long texts are named; from how many words on a text is long; from how many list items on
-these are counted; and the most characters of a title."""
+"""`POINTERS`: how many long texts are named. `LEAST_WORDS`: a text of at least this many words is
+long. `LEAST_POINTS`: list items are counted if there are at least this many. `TITLE`: the most
+characters of a title."""
 LONG, HEADINGS = 2_000, 20
-"""From so many tokens on, what was done and answered is told as well; and the tokens of headings.
+"""`LONG`: if the limit is at least this many tokens, the text also tells what was done and
+answered. `HEADINGS`: tokens reserved for the headings.
 """
 CHARS_PER_TOKEN, TRIES = 3, 4
-"""Characters of a token in a list of names (prose has four); and how often a text that has too many
-characters is made again, smaller.
+"""`CHARS_PER_TOKEN`: characters of a token in a list of names (prose has four). `TRIES`: how often
+a text with too many characters is made again, smaller.
 """
 
 

@@ -30,6 +30,8 @@ from compact.text.speakers import marked, may_be_persons
 
 PAGE = 32
 """How many messages to read from the store at once."""
+NEWLY_READ = 1_000
+"""How many messages of other processes to read at once."""
 MOST_FIXED = 10_000
 """How many system messages and pins to look for when a session is opened, at most."""
 MOST_PERSONS = 200
@@ -212,7 +214,7 @@ class SessionHistory(History):
         None if the store has no versions.
         """
         with self._lock:
-            version = self._versioned.version() if self._versioned else None
+            version = self._versioned.version(self.branch_id) if self._versioned else None
             return version and (version[0], version[1] - self._appended)
 
     def catch_up(self) -> Version | None:
@@ -220,7 +222,9 @@ class SessionHistory(History):
         with self._lock:
             version = self.version()
             if version is None or version != self._seen:
-                while new := self._store.read(self.branch_id, self._length, self._length + 1_000):
+                while new := self._store.read(
+                    self.branch_id, self._length, self._length + NEWLY_READ
+                ):
                     self._take(new)
                 self._seen = version
             return version

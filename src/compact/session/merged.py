@@ -34,7 +34,9 @@ def apart(given: Sequence[Given], own: OwnText, known: Iterable[str] = ()) -> li
 
 
 def may_be_joined(message: Given) -> bool:
-    """Whether a heading of compact stands in a user's message."""
+    """Whether this is a user's message that contains one of compact's headings. A client may have
+    joined compact's text to the user's.
+    """
     if isinstance(message, dict) and message.get("role") != "user":
         return False  # first: this is asked about each message of a list
     fields = fields_of(message)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,12 @@ class OpenSession:
         self._open(store)
 
     def _open(self, store: str | Path | SessionStore | None) -> None:
+        with ExitStack() as reads:
+            self._open_from(store, reads)
+
+    def _open_from(self, store: str | Path | SessionStore | None, reads: ExitStack) -> None:
         options = self._options
-        self.state, size = opened(self._model, self._window, store, options)
+        self.state, size = opened(self._model, self._window, store, options, reads)
         try:
             drafts.drop_abandoned(self.state)
             self.breaker = Breaker(self.state)

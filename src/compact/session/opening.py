@@ -7,10 +7,11 @@ closed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 from compact import wiring
 from compact.engine.prompt_order import RequestExtras
@@ -31,23 +32,25 @@ from compact.messages.policy import CompactPolicy, TierSettings
 from compact.messages.protocols import (
     ChatModel,
     Emit,
+    ReadsAhead,
+    ReadsAtOnce,
     SessionStore,
     StorageAdapter,
     Summarizer,
     TokenEstimator,
 )
-from compact.messages.sessions import DEFAULT_SCOPE, Branch, Session
+from compact.messages.sessions import DEFAULT_SCOPE, FIXED, Branch, Run, Session, Shown
 from compact.messages.tokens import TokenCounter
 from compact.models.effective_settings import Setting
 from compact.models.model_keys import format_for
 from compact.models.profiles import ModelBook, shipped
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
-from compact.session import running
+from compact.session import history, running
 from compact.session.entering import new_branch
 from compact.session.prompt_overhead import checked_size, parts_beside
 from compact.session.prompting import Prompting, mode_in
 from compact.session.running import delivered_on_loop
-from compact.session.state import SessionState
+from compact.session.state import NEWEST_MOVES, SessionState
 from compact.text.prompts import PromptParts
 
 if TYPE_CHECKING:
@@ -117,6 +120,8 @@ class SessionOptions(TypedDict, total=False):
     """The title of a new session."""
 
 
+MOST_AHEAD = 64
+"""How many pages of messages to read ahead at an opening, the newest ones."""
 DEFAULTS: Mapping[str, object] = {"summarizer": wiring.OWN, "scope": DEFAULT_SCOPE}
 """Defaults of options that are not None."""
 
@@ -126,8 +131,10 @@ def opened(
     window: int | None,
     store: str | Path | SessionStore | None,
     options: SessionOptions,
+    reads: ExitStack,
 ) -> tuple[SessionState, int]:
-    """Return the requested session, created if the store has none, and its window in tokens.
+    """Return the requested session, created if the store has none, and its window in tokens. Until
+    `reads` is left, nothing is asked twice of a store that is far away.
 
     Raises:
         InvalidConfig, UnknownModel, InvalidArgument: an option is wrong, or the stored session has
@@ -155,6 +162,10 @@ def opened(
     opened_store = wiring.session_store(store, options.get("scope", DEFAULT_SCOPE))
     owns = store is None or isinstance(store, str | Path)
     try:
+        if isinstance(opened_store, ReadsAtOnce) and (name := options.get("session_id")):
+            reads.enter_context(opened_store.at_once())
+            if isinstance(opened_store, ReadsAhead):
+                _read_ahead(opened_store, name, size)
         session = _session_in(opened_store, options, asked.name, counter, model)
         if session.wire != asked.name:
             counter = _counter(session.wire, options, model, otherwise)
@@ -164,6 +175,33 @@ def opened(
             opened_store.close()
         raise
     return state, size
+
+
+def _read_ahead(store: ReadsAhead, session_id: str, size: int) -> None:
+    """Ask in two round trips for what opening a session reads."""
+    own = cast("SessionStore", store)
+    store.read_ahead(
+        partial(store.newest, session_id, size),  # first: what comes later is seen as a change
+        *(partial(ask, session_id) for ask in (own.session, own.notes, own.branches, own.changes)),
+        partial(own.moves, session_id, size, most=NEWEST_MOVES),
+    )
+    try:
+        branch = own.session(session_id).branch
+    except NotFound:
+        return
+    projection, end = store.newest(session_id, size), branch.messages
+    places = list(range(projection.at if projection else 0, end))
+    for piece in projection.pieces if projection else ():
+        if isinstance(piece, Run):
+            places += range(piece.first, piece.last + 1)
+        elif isinstance(piece, Shown) and piece.position is not None:
+            places.append(piece.position)
+    pages = sorted({place - place % history.PAGE for place in places})[-MOST_AHEAD:]
+    store.read_ahead(
+        partial(own.marked, branch.id, FIXED, before=end, most=history.MOST_FIXED),
+        partial(own.read, branch.id, end, end + history.NEWLY_READ),
+        *(partial(own.read, branch.id, page, page + history.PAGE) for page in pages),
+    )
 
 
 async def found_window(model: str) -> int | None:

@@ -414,7 +414,9 @@ def _told_part(state: SessionState, id: str, message: Message, start: int, room:
 def _fitted(
     state: SessionState, title: Callable[[int], str], lines: Sequence[str], room: int
 ) -> str:
-    """Return as many lines as fit. If not one fits, clip it. `title` takes how many are shown."""
+    """Return the first lines that fit in `room` tokens. If even the first line does not fit, it is
+    shortened. `title` returns the heading for a number of shown lines.
+    """
 
     def page(shown: Sequence[str]) -> str:
         return told(" ".join(title(len(shown)).replace("]", ")").split()), shown, state.own)

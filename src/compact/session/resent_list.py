@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import accumulate, islice, takewhile
 from typing import NamedTuple
 
 import orjson
@@ -201,9 +201,10 @@ def _as_shown(
     fold = Fold(history, overhead_tokens=0, strict_turns=state.setting.strict_turns)
     if projection is not None:
         fold.take(projection, counted=True)
-    fold.follow(min(len(history), fold.seen + len(links)))
-    cut = projection.cut if projection else 0
-    rows = list(_rows(history, fold, leading))
+    cut, rows = projection.cut if projection else 0, list(_rows(history, fold, leading))
+    while len(rows) <= len(links) and fold.seen < len(history):  # several may be sent as one
+        fold.follow(min(len(history), fold.seen + leading + len(links) + 1))
+        rows = list(_rows(history, fold, leading))
     inside = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
     used, known, notes = 0, leading, 0
     for i, row in enumerate(rows):
@@ -485,11 +486,14 @@ def _may_be_ours(state: SessionState, message: Given) -> bool:
 
 MOST_ALIKE = 64
 """How many sessions with one beginning are looked at, the newest first."""
+MOST_HEAD = 4
+"""How many messages of a system prompt are looked at."""
 
 
 def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | None:
     """Return the id of the session that knows most of a list: at least all before its last answer.
-    None if there is none, or if several know it equally and have gone on.
+    None if there is none, or if several know it equally and have gone on. The system prompt may
+    have changed: then the rest of the list decides.
     """
     roles = [_role_of(message) for message in given]
     asked = roles.index("user") if "user" in roles else len(roles)
@@ -499,7 +503,32 @@ def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | 
     links = [chain.START]
     for message in given:
         links.append(chain.link(links[-1], message))
-    for known in range(len(given), last - 1, -1):
+    known = _longest(store, scope, links, last)
+    if known is None and roles[0] == "system":
+        rest = given[next(i for i, role in enumerate(roles) if role != "system") :]
+        least, found = len(rest) - len(given) + last, set[str | None]()
+        said = " ".join(text_of(each) for each in given[: len(given) - len(rest)])
+        for head, system in _heads(store, scope).items():
+            # cheap questions first: a head costs a hash of the whole list
+            if _is_alike(said, system) and store.beginning(
+                chain.link(head, rest[0]), scope=scope, most=1
+            ):
+                links = list(accumulate(rest, chain.link, initial=head))
+                found.add(_longest(store, scope, links, least))
+        found.discard(None)
+        known = found.pop() if len(found) == 1 else None
+    return known
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether two system prompts share more than half of their words (Dice's coefficient)."""
+    first, second = set(one.split()), set(other.split())
+    return 4 * len(first & second) > len(first) + len(second)
+
+
+def _longest(store: FindsChains, scope: str, links: Sequence[bytes], least: int) -> str | None:
+    """Return the session that knows most of a list's links, at least so many messages."""
+    for known in range(len(links) - 1, least - 1, -1):
         found = store.beginning(links[known], scope=scope, most=MOST_ALIKE)
         waiting = [name for name, ends in found if ends]
         if waiting or len({name for name, _ in found}) == 1:
@@ -507,6 +536,20 @@ def continued(store: SessionStore, scope: str, given: Sequence[Given]) -> str | 
         if found:
             return None
     return None
+
+
+def _heads(store: SessionStore, scope: str) -> dict[bytes, str]:
+    """Return the links after other system prompts: those that the newest sessions began with. Hosts
+    write the day or the open files into theirs.
+    """
+    heads = dict[bytes, str]()
+    for session in store.sessions(scope=scope)[:MOST_ALIKE]:
+        first = (entry.message for entry in store.read(session.branch.id, 0, MOST_HEAD))
+        system = list(takewhile(lambda message: message.role in SYSTEM_ROLES, first))
+        if system:
+            head = store.chain(session.branch.id, len(system))
+            heads[head] = " ".join(message.text for message in system)
+    return heads
 
 
 def _role_of(message: Given) -> str:

@@ -87,7 +87,8 @@ class SessionState:
     redactor: Redactor = NOTHING_ELSE
     """Finds secrets in addition to those that are always redacted."""
     masks_recalled: bool = False
-    """Whether recalled messages are shown without their secrets, as to another program."""
+    """Whether secrets are masked in recalled messages. The MCP server sets this to the setting
+    `redact`."""
     history: SessionHistory = field(init=False)
     own: OwnText = field(init=False)
     """Makes and recognizes compact's own text in the session."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compact.errors import NotFound
+from compact.messages import chain
 from compact.messages.changes import Change, GoalsTracked, PinSet, PutAside, TurnsRecalled, What
 from compact.messages.characters import with_texts
 from compact.messages.checkpoints import Checkpoint
@@ -73,6 +74,17 @@ class WholeSession:
                 entries[:0], start = own, part.branch.fork
         return entries
 
+    def chains(self) -> dict[str, bytes]:
+        """Return the chain's hash (`messages.chain`) at the end of each branch."""
+        links: dict[str, list[bytes]] = {}
+        for part in self.parts:
+            parent = links.get(part.branch.parent or "", [chain.START])
+            own = parent[: part.branch.fork + 1]
+            for entry in part.entries:
+                own.append(chain.link(own[-1], entry.message))
+            links[part.branch.id] = own
+        return {name: own[-1] for name, own in links.items()}
+
     def reach(self, branch_id: str, part: OwnPart) -> int:
         """Return how many of a part's own entries belong to a branch."""
         parts = {each.branch.id: each for each in self.parts}
@@ -91,10 +103,14 @@ class WholeSession:
 
 
 def read_whole(
-    store: SessionStore, session_id: str, *, without: tuple[str, ...] = ()
+    store: SessionStore,
+    session_id: str,
+    *,
+    without: tuple[str, ...] = (),
+    with_messages: bool = True,
 ) -> WholeSession:
     """Read everything that a store keeps of a session. Notes whose names begin with one of
-    `without` are left out.
+    `without` are left out, and without `with_messages` the entries of all branches.
 
     Messages are read last, after everything that refers to them. So the value is consistent even if
     the session is in use.
@@ -115,7 +131,9 @@ def read_whole(
     notes = store.notes(session_id)
     checkpoints = store.checkpoints(session_id)
     parts = [
-        OwnPart(branch, store.read(branch.id, branch.fork, branch.messages))
+        OwnPart(
+            branch, store.read(branch.id, branch.fork, branch.messages) if with_messages else ()
+        )
         for branch in store.branches(session_id)
     ]
     return WholeSession(

@@ -1,1 +1,1 @@
-"""Telemetry: the bus that carries events, and the exporters that send them."""
+"""Telemetry: the event bus, and the exporters that send events to other programs."""

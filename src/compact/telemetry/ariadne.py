@@ -2,7 +2,7 @@
 
 Ariadne's rules: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB. Times end in `Z`. No
 field is null. The values in a trace's metadata are strings. Each span is sent once. If one item is
-bad, Ariadne refuses the whole batch. `GET /healthz` says whether the server is up.
+bad, Ariadne refuses the whole batch. `GET /healthz` tells whether the server is up.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
 REQUEST_SECONDS = 2.0
 """Longest time of one request, in seconds, from connecting to the answer."""
 CHUNK_BYTES = 250_000
-"""The largest body to send or read, in bytes. Ariadne refuses more than 262,144."""
+"""The largest request body or answer, in bytes. Ariadne refuses bodies of more than 262,144."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""The first and the longest wait before asking again a server that was down, in seconds. Each wait
-is twice as long as the one before."""
+"""The first and the longest wait before a server that was down is asked again, in seconds. Each
+wait is twice as long as the one before."""
 HEARTBEAT = 30.0
-"""After this many seconds without an event, the viewer gets a sign of life."""
+"""After this many seconds without an event, a `Heartbeat` event is sent."""
 _HEAD, _BETWEEN, _FOOT = b'{"batch":[', b",", b"]}"
 _SHORTENED = "… [truncated]"
 
@@ -45,13 +45,13 @@ class AriadneExporter:
     def __init__(self, url: str = ARIADNE) -> None:
         self._place = _place(url)
         self._spans = Spans()
-        self._named: dict[str, None] = {}  # traces that the server knows, in order
+        self._named: dict[str, None] = {}  # ids of traces that the server knows, oldest first
         self._is_up = False
         self._wait = 0.0
-        self._next_try = 0.0  # by the monotonic clock
+        self._next_try = 0.0  # seconds of the monotonic clock
 
     def export(self, events: Sequence[Event]) -> int:
-        """Send the spans that end with these events; return how many events were lost."""
+        """Send the spans that end with these events. Return how many events were lost."""
         return self._send(self._spans.of(events))
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class AriadneExporter:
             del self._named[next(iter(self._named))]
         return True
 
-    # --- whether it is there ----------------------------------------------------------------------
+    # --- whether the server is up -----------------------------------------------------------------
 
     def _is_there(self) -> bool:
         if not self._is_up and time.monotonic() >= self._next_try:
@@ -104,9 +104,9 @@ class AriadneExporter:
         self._next_try = time.monotonic() + self._wait
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> int:
-        """Return the answer's status code; 0 if no answer came in time."""
+        """Return the status code of the answer, or 0 if no answer came in time."""
         # This uses sockets, because `http.client` applies its time-out to each read separately. A
-        # server that sends a byte now and then would block it for ever.
+        # server that sends single bytes slowly would block it for ever.
         until = time.monotonic() + REQUEST_SECONDS
         place = self._place
         lines = (
@@ -126,7 +126,7 @@ class AriadneExporter:
 
 
 class _Chunk:
-    """Collects the items of one request, with their spans and traces."""
+    """Collects the items of one request, together with their spans and traces."""
 
     def __init__(self) -> None:
         self.spans: list[EndedSpan] = []
@@ -135,9 +135,9 @@ class _Chunk:
         self._size = len(_HEAD) + len(_FOOT)
 
     def takes(self, span: EndedSpan, item: bytes, *, is_named: bool) -> bool:
-        """Add a span's item, and an item for its trace if needed; False if there is no room.
+        """Add a span's item, and an item for its trace if that is new. Return False if there is no
+        room.
 
-        The first item always has room.
         """
         new = not is_named and span.trace.id not in self.traces
         items = [_json(_trace_item(span)), item] if new else [item]
@@ -151,7 +151,6 @@ class _Chunk:
         return True
 
     def body(self) -> bytes:
-        """Return the request's body."""
         return _HEAD + _BETWEEN.join(self._items) + _FOOT
 
 
@@ -169,7 +168,7 @@ def _trace_item(span: EndedSpan) -> dict[str, Any]:
 
 
 def _span_item(span: EndedSpan) -> bytes:
-    """Return the item for a span. If it is too large, halve its longest text until it fits."""
+    """Return the item for a span. If it is too large, its longest text is halved until it fits."""
     item: dict[str, Any] = {
         "type": "span",
         "trace_id": span.trace.id,
@@ -178,7 +177,7 @@ def _span_item(span: EndedSpan) -> bytes:
         "name": span.name,
         "started_at": _time(span.start),
         "ended_at": _time(span.end),
-        # The viewer shows `output` first.
+        # The viewer shows the field `output` first.
         "data": {
             "output" if name == "summary" else name: _value(value)
             for name, value in span.data.items()
@@ -198,7 +197,7 @@ def _span_item(span: EndedSpan) -> bytes:
 
 
 def _value(value: object) -> object:
-    """Return the value as JSON types. Infinity and NaN become strings; a None entry is dropped."""
+    """Return the value as JSON types. Infinity and NaN become texts. None entries are dropped."""
     match value:
         case float() if not math.isfinite(value):
             return str(value)
@@ -215,7 +214,7 @@ def _time(at: datetime) -> str:
 
 
 def _json(item: object) -> bytes:
-    # ASCII, because UTF-8 cannot encode a lone surrogate.
+    # The JSON is ASCII, because UTF-8 cannot encode half a surrogate pair.
     return json.dumps(item, separators=(",", ":"), default=str).encode("ascii")
 
 
@@ -223,7 +222,7 @@ def _json(item: object) -> bytes:
 
 
 def _place(url: str) -> SplitResult:
-    """Return the server's address without `/ingest`.
+    """Return the server's address without the path `/ingest`.
 
     Raises:
         InvalidArgument: `url` is not the address of a server.
@@ -235,12 +234,14 @@ def _place(url: str) -> SplitResult:
 
 def _connected(place: SplitResult, until: float) -> socket.socket:
     port = place.port or (443 if place.scheme == "https" else 80)
-    connection = socket.create_connection((place.hostname or "", port), timeout=_left(until))
+    connection = socket.create_connection(
+        (place.hostname or "", port), timeout=_seconds_left(until)
+    )
     if place.scheme == "http":
         return connection
     try:
         context = ssl.create_default_context()
-        connection.settimeout(_left(until))
+        connection.settimeout(_seconds_left(until))
         return context.wrap_socket(connection, server_hostname=place.hostname)
     except BaseException:
         connection.close()
@@ -255,7 +256,7 @@ def _status_of(connection: socket.socket, until: float) -> int:
     """
     head = b""
     while b"\n" not in head and len(head) < CHUNK_BYTES:
-        connection.settimeout(_left(until))
+        connection.settimeout(_seconds_left(until))
         received = connection.recv(CHUNK_BYTES)
         if not received:
             break
@@ -266,8 +267,8 @@ def _status_of(connection: socket.socket, until: float) -> int:
     return int(status)
 
 
-def _left(until: float) -> float:
-    """Return how many seconds are left.
+def _seconds_left(until: float) -> float:
+    """Return how many seconds are left until the time `until`.
 
     Raises:
         TimeoutError: no time is left.

@@ -1,16 +1,15 @@
 """The event bus passes events to subscribers and exporters. Their errors never reach the caller.
 
 Subscribers are called at once, in the order in which they subscribed. Their exceptions are caught
-and counted. Each exporter has a bounded queue and a thread that empties it, so callers never wait.
-If an exporter is slow or fails, events are lost, counted and reported. The conversation's text and
-secrets are removed before exporters get an event. Subscribers get events unchanged.
+and counted.
 
-The bounded queue of one exporter, and the thread that empties the queue in batches.
+Each exporter has a bounded queue and a thread that sends the queue in batches, so callers never
+wait. If the queue is full or the exporter fails, events are lost and counted. As soon as the
+exporter works again, it gets an `EventsDropped` with the number of lost events.
 
-`put` never waits. Events are counted as lost if the queue is full or the exporter cannot send them.
-As soon as the exporter works again, it gets an `EventsDropped` with the number of lost events.
-
-The console exporter writes every event as one line of JSON to stderr. It is off by default.
+The conversation's text and secrets are removed before exporters get an event. Subscribers get
+events unchanged. `ConsoleExporter` writes every event as a line of JSON to stderr; it is off by
+default.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from compact.telemetry.plain_words import redacted, without_content
 # --- exporter queue -------------------------------------------------------------------------------
 
 BATCH = 250
-"""At most this many events go to an exporter at once."""
+"""How many events go to an exporter at once, at most."""
 
 
 class ExporterQueue:
-    """Holds one exporter, its queue and its thread. `prepare` removes what must not be exported."""
+    """One exporter with its queue and its thread. `prepare` removes from events what is private."""
 
     def __init__(
         self,
@@ -62,13 +61,13 @@ class ExporterQueue:
         self._heartbeat = heartbeat
         self.dropped = 0
         """Number of lost events."""
-        self._reported = 0  # lost events that the exporter was told of
+        self._reported = 0  # lost events that were already reported
         self._sent = 0
         self._start()
 
     @property
     def unreported(self) -> int:
-        """Number of lost events that were not reported yet."""
+        """Number of lost events that are not reported yet."""
         return self.dropped - self._reported
 
     def _start(self) -> None:
@@ -77,13 +76,13 @@ class ExporterQueue:
         self._hurry = threading.Event()
         self._counting = threading.RLock()
         self._open = 0  # events in the queue or being sent
-        self._is_left = False  # whether `join` gave up; then the thread must not count any more
+        self._is_left = False  # whether `join` gave up; the thread must then stop counting
         self._thread = threading.Thread(target=self._work, name="compact-exporter", daemon=True)
         self._thread.start()
 
     def put(self, event: Event) -> None:
         """Queue an event, or count it as lost if the queue is full."""
-        if self._process != os.getpid():  # after a fork, thread and queue stay with the parent
+        if self._process != os.getpid():  # after a fork, the thread and queue belong to the parent
             self._start()
         with self._counting:
             waiting = self._queue.qsize()
@@ -104,9 +103,9 @@ class ExporterQueue:
         return True
 
     def join(self, until: float) -> None:
-        """Wait for the thread to end, until the time `until` of the monotonic clock.
+        """Wait for the thread to end, at most until the time `until` of the monotonic clock.
 
-        Events that are not sent by then count as lost, and the thread is abandoned.
+        Events that are not sent by then count as lost, and the thread is no longer waited for.
         """
         self._thread.join(max(0.0, until - time.monotonic()))
         with self._counting:
@@ -134,7 +133,7 @@ class ExporterQueue:
             self._failed()
 
     def _batch(self, first: Event | None) -> list[Event | None]:
-        """Return `first` and the events that wait after it. A None at the end means: stop."""
+        """Return `first` and the events after it in the queue. A None at the end means: stop."""
         if first is None:
             return [None]
         if self._linger:
@@ -149,7 +148,7 @@ class ExporterQueue:
         return batch
 
     def _export(self, events: Sequence[Event], news: Sequence[Event] = ()) -> None:
-        """Export events and the queue's own events (`news`), then an `EventsDropped` if needed."""
+        """Export events and the queue's own (`news`), and an `EventsDropped` after losses."""
         dropped, batch = self.dropped, [*events, *news]
         if dropped > self._reported:
             batch.append(EventsDropped(exporter=self.name, count=dropped))
@@ -176,29 +175,30 @@ class ExporterQueue:
 
 Subscriber = Callable[[Event], None]
 QUEUE_SIZE = 1_000
-"""At most this many events wait for an exporter. Further events are dropped and counted."""
+"""How many events wait for an exporter at most. Further events are dropped and counted."""
 LINGER = 1.0
-"""For this many seconds, an event for a server waits for more events to be sent together."""
+"""How many seconds an event for a server waits, so that several events are sent together."""
 CLOSE_SECONDS = 2.0
-"""Longest time, in seconds, that closing waits for all exporters together."""
+"""How many seconds closing waits at most, for all exporters together."""
 
 
 class Pace(TypedDict, total=False):
     """How an exporter gets its events."""
 
     queue_size: int
-    """At most this many events wait for the exporter; `QUEUE_SIZE` by default."""
+    """How many events wait for the exporter at most. `QUEUE_SIZE` by default."""
     linger: float
-    """For this many seconds, an event waits for more to be sent together; 0 by default."""
+    """How many seconds an event waits, so that several are sent together. 0 by default."""
     heartbeat: float | None
-    """After this many seconds without an event, send a `Heartbeat`; never if None, the default."""
+    """Seconds without an event after which a `Heartbeat` is sent. None, the default: never."""
 
 
 class EventBus:
     """Passes events to subscribers and exporters.
 
     `content` says whether exporters get the conversation's text. `redact` says whether secrets are
-    redacted before exporters get an event. `redactor` finds secrets beyond the built-in ones.
+    redacted before exporters get an event. `redactor` finds secrets in addition to the built-in
+    ones.
     """
 
     def __init__(
@@ -215,22 +215,22 @@ class EventBus:
 
     @property
     def dropped(self) -> int:
-        """Number of events that were lost: a queue was full, or an exporter could not send them."""
+        """Number of lost events. A queue was full, or an exporter could not send them."""
         return self._closed_dropped + sum(queue.dropped for queue in self._queues)
 
     def emit(self, event: Event) -> None:
-        """Pass an event on. This never raises and never waits for an exporter."""
+        """Pass an event on. This never raises, and never waits for an exporter."""
         self._notify(event)
         for queue in self._queues:
             queue.put(event)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` with every event from now on; return a function that unsubscribes it.
+        """Call `subscriber` with every event from now on. Return a function that ends this.
 
         Raises:
             InvalidArgument: `subscriber` is not callable.
         """
-        if not callable(subscriber):  # else every event would fail without a report
+        if not callable(subscriber):  # otherwise every event would fail silently
             reason = f"a subscriber must be a function, got {got(subscriber)}"
             raise InvalidArgument("subscriber", reason)
         self._subscribers.append(subscriber)
@@ -262,7 +262,7 @@ class EventBus:
     def close(self) -> None:
         """Wait up to `CLOSE_SECONDS` until exporters have sent their events, and close them.
 
-        For lost events that were not reported yet, subscribers get an `EventsDropped`.
+        Subscribers then get an `EventsDropped` for lost events that were not reported yet.
         """
         queues, self._queues = self._queues, []
         _finish(queues)
@@ -290,7 +290,7 @@ _with_exporters: WeakSet[EventBus] = WeakSet()
 
 
 def _finish(queues: Iterable[ExporterQueue]) -> None:
-    until = time.monotonic() + CLOSE_SECONDS  # for all queues together
+    until = time.monotonic() + CLOSE_SECONDS  # the limit is for all queues together
     ending = [queue for queue in queues if queue.end()]
     for queue in ending:
         queue.join(until)
@@ -305,7 +305,7 @@ def _close_all() -> None:
 
 
 class ConsoleExporter:
-    """Writes events as lines of JSON to `stream`, or to stderr."""
+    """Writes events as lines of JSON to `stream`, or by default to stderr."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
@@ -318,4 +318,4 @@ class ConsoleExporter:
         stream.flush()
 
     def close(self) -> None:
-        """Do nothing, since the exporter holds no resource."""
+        """Do nothing: the exporter holds no resource."""

@@ -2,8 +2,8 @@
 
 OpenTelemetry's environment variables set addresses, headers, compression, time-outs, sampling,
 limits and the resource (`OTEL_SERVICE_NAME`). Attribute names follow OpenTelemetry's conventions
-for generative AI; other attributes are named `compact.…`. Metrics can be made from the spans by the
-collector, for example by its span metrics connector.
+for generative AI. Other attributes are named `compact.…`. A collector can make metrics from the
+spans, for example with its span metrics connector.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ except ImportError as error:
     ) from error
 
 REQUEST_SECONDS = 2.0
-"""The longest time of one request and its retries, in seconds. OpenTelemetry's variables override
-this default."""
+"""The longest time of one request and its retries, in seconds, if OpenTelemetry's variables set
+none."""
 _TIMEOUTS = ("OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
 _SUPPRESSED = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
-"""The key by which HTTP tracers skip an exporter's own requests."""
+"""The key that tells HTTP tracers not to trace an exporter's own requests."""
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _CONVENTIONS = {
     "model": "gen_ai.request.model",
     "reported": "gen_ai.usage.input_tokens",
     "error": "error.type",
 }
-"""Field → the attribute's name in OpenTelemetry's conventions."""
+"""Field of an event → the name of the attribute in OpenTelemetry's conventions."""
 
 
 class OtlpExporter:
     """Sends spans to a collector, such as `http://127.0.0.1:4318`.
 
-    Without `endpoint`, the collector is the one that `OTEL_EXPORTER_OTLP_ENDPOINT` names.
+    Without `endpoint`, the collector is the one in `OTEL_EXPORTER_OTLP_ENDPOINT`.
     """
 
     def __init__(self, endpoint: str | None = None) -> None:
@@ -63,7 +63,7 @@ class OtlpExporter:
         self._pipeline: _Pipeline | None = None
 
     def export(self, events: Sequence[Event]) -> int:
-        """Send the spans of these events; return how many events were lost."""
+        """Send the spans that end with these events. Return how many events were lost."""
         if self._pipeline is None or self._pipeline.process != os.getpid():
             self._pipeline = _Pipeline(self._endpoint)
         return self._pipeline.send(self._spans.of(events))
@@ -101,7 +101,7 @@ class _Pipeline:
         )
 
     def send(self, spans: Sequence[EndedSpan]) -> int:
-        """Send spans; return how many events were lost."""
+        """Send spans. Return how many events were lost."""
         for span in spans:
             self._record(span)
         ended = self._ended.take()
@@ -116,7 +116,6 @@ class _Pipeline:
         return 0 if is_sent else sum(span.events for span in spans)
 
     def close(self) -> None:
-        """Shut down."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def _record(self, span: EndedSpan) -> None:
@@ -133,8 +132,8 @@ class _Pipeline:
         recorded.end(_nanoseconds(span.end))
 
     def _context_of(self, span: EndedSpan) -> context.Context:
-        """Return an OpenTelemetry context with the span's parent. The parent is not recorded yet,
-        but its trace id already decides whether it will be sampled.
+        """Return an OpenTelemetry context that holds the span's parent. The parent is not recorded
+        yet, but its trace id already decides whether it will be sampled.
         """
         if span.parent is None:
             return context.Context()
@@ -147,7 +146,7 @@ class _Pipeline:
 
 
 class _Ids(IdGenerator):
-    """Gives the next span the ids that were set on this object."""
+    """Gives the next span the ids that are set on this object."""
 
     trace = span = 0
 
@@ -174,7 +173,7 @@ class _Ended(SpanProcessor):
 
 
 def _trace_id(name: str) -> int:
-    # A hash, so that a session has the same trace in every process.
+    # The id is a hash, so that a session has the same trace in every process.
     digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return int.from_bytes(digest, "big")
 
@@ -211,5 +210,5 @@ def _flat(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]
 
 
 def _text(text: str) -> str:
-    # UTF-8 cannot encode lone surrogates.
+    # UTF-8 cannot encode half a surrogate pair.
     return text.encode("utf-8", "replace").decode("utf-8")

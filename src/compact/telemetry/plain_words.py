@@ -1,9 +1,10 @@
 """Writes sentences for users: what an event reports, and how far a compression is.
 
 Events that users need not know about have no sentence. A reason may come from a model, a server or
-other people's code, so it is put on one line.
+an application's code, so it is put on one line.
 
-Removes the conversation's text and secrets from events before exporters get them.
+`without_content` and `redacted` remove the conversation's text and secrets from events before
+exporters get them.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from compact.secrets.redaction import Known, redact
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 
 LONGEST = 400
-"""At most this many characters of a reason are shown."""
+"""How many characters of a reason are shown at most."""
 SOON = 1.0
-"""A sentence does not mention a wait of fewer seconds than this."""
+"""A wait of fewer seconds than this is not mentioned."""
 _EXTRACTIVE = "extractive"
 _DOING: Mapping[Stage, str] = {
     "identify": "choosing what stays in view",
@@ -52,20 +53,20 @@ _DOING: Mapping[Stage, str] = {
     "update": "putting the new context together",
     "validate": "checking the result",
 }
-"""The words for each stage of a compression."""
+"""The name of each stage of a compression in a sentence."""
 
 
 def stage_of(event: StageStarted) -> str:
-    """Return the progress of a compression: `stage 3 of 6, summarizing`."""
+    """Return the progress of a compression, such as `stage 3 of 6, summarizing`."""
     number = STAGES.index(event.stage) + 1
     return f"stage {number} of {len(STAGES)}, {_DOING[event.stage]}"
 
 
 def compressed(messages: int, freed: int) -> str:
-    """Say in one sentence what a compression did.
+    """Return a sentence that tells what a compression did.
 
-    `messages` is how many messages the new checkpoints replace. `freed` is by how many tokens the
-    prompt shrank.
+    `messages` is how many messages the new checkpoints replace. `freed` is the number of tokens by
+    which the prompt shrank.
     """
     what = f"Compressed {counted(messages, 'message')}" if messages else "Shortened what is in view"
     if freed > 0:
@@ -74,12 +75,12 @@ def compressed(messages: int, freed: int) -> str:
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: `1 message`, `2,000 messages`."""
+    """Return a number with its noun, such as `1 message` or `2,000 messages`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def sentence(event: Event) -> str:
-    """Return the sentence for an event; empty if users need not know about the event."""
+    """Return the sentence for an event. It is empty if users need not know about the event."""
     match event:
         case ModelAskedAgain(model=model, reason=reason, wait=wait):
             when = f"in {wait:.0f} seconds" if wait >= SOON else "again"
@@ -111,7 +112,7 @@ def sentence(event: Event) -> str:
 def _of_session(event: Event) -> str:
     match event:
         case StoryAsked():
-            return _asked(event)
+            return _story_progress(event)
         case MemoryAged(digests=digests, archived=archived, problem=why):
             done = f"{counted(digests, 'digest')} written, {archived:,} archived"
             return f"Memory has aged: {done}" + (f"; it failed: {why}" if why else "")
@@ -151,7 +152,7 @@ def _of_reports(event: Event) -> str:
             return ""
 
 
-def _asked(event: StoryAsked) -> str:
+def _story_progress(event: StoryAsked) -> str:
     part = "" if event.parts == 1 else f", part {event.part} of {event.parts}"
     limit = "" if event.limit is None else f" of at most {event.limit:.0f}"
     return f"{event.model} writes{part}, after {event.elapsed:.0f}{limit} seconds"
@@ -168,7 +169,7 @@ E = TypeVar("E", bound=Event)
 
 
 def without_content(event: E) -> E:
-    """Return the event with all fields emptied that may quote the conversation."""
+    """Return the event with every field emptied that may quote the conversation."""
     about = type(event).model_fields
     quoting = [name for name, field in about.items() if field.json_schema_extra == CONTENT]
     empty: dict[str, Any] = {name: type(getattr(event, name))() for name in quoting}
@@ -178,7 +179,7 @@ def without_content(event: E) -> E:
 
 
 def redacted(event: E, redactor: Redactor = NOTHING_ELSE) -> E:
-    """Return the event with secrets redacted; the same object if it contains no secret."""
+    """Return the event with its secrets redacted. Return the same object if it has none."""
     fields, known = dict(event), Known(redactor=redactor)
     clean = {name: _clean(value, known) for name, value in fields.items()}
     changed: dict[str, Any] = {n: value for n, value in clean.items() if value != fields[n]}

@@ -1,6 +1,6 @@
 """Turns events into spans, for exporters of traces.
 
-Each session is a trace. Each compression is a span from its trigger to its end, with its stages as
+Each session is a trace. Each compression is a span from its trigger to its end, and its stages are
 child spans. Any other event is a span without duration. It is a child of the compression, if one is
 running. A span is returned once, when it has ended. Calls without a session (`compress`) share one
 trace.
@@ -40,26 +40,26 @@ CALLS = "calls"
 COMPRESSION = "compact.compression"
 """The name of a compression's span."""
 MOST_OPEN = 1_000
-"""At most this many compressions are open at once. Beyond that, the oldest one is ended."""
+"""How many compressions are open at most. If there are more, the oldest is ended."""
 Kind = Literal["compression", "stage", "event"]
-_ABOUT = {"name", "session_id", "at"}
+_NOT_DATA = {"name", "session_id", "at"}
 """Fields of an event that are not repeated in a span's data."""
 _DURING = (
     *(StoryAsked, SummaryReplaced, TokenEstimate),
     *(BreakerOpened, ModelAskedAgain, ModelReplaced, SummarizerChosen),
 )
-"""Events that happen within a stage of a compression."""
+"""Events that may happen within a stage of a compression."""
 _BETWEEN = (StageStarted, SummaryCreated, PrunedMessages, Committed, DraftMade, EmergencyRung)
 """Events that end the current stage of a compression."""
-_BESIDE = ("summarize", "track", "sync", "archive")
-"""An error in one of these stages does not end the compression."""
+_NOT_ENDING = ("summarize", "track", "sync", "archive")
+"""Stages whose errors do not end a compression."""
 
 
 class Trace(NamedTuple):
     """The trace to which a session's spans belong."""
 
     id: str
-    """The session's id. For calls without a session, an id that is unique to this exporter."""
+    """The session's id, or for calls without a session an id that is unique to this exporter."""
     name: str
     session_id: str
 
@@ -70,24 +70,22 @@ class EndedSpan:
 
     trace: Trace
     id: str
-    """16 hexadecimal digits."""
+    """The span's id: 16 hexadecimal digits."""
     parent: str | None
     name: str
     kind: Kind
     start: datetime
     end: datetime
     data: Mapping[str, Any]
-    """JSON values by name, without None and empty values."""
+    """JSON values by name. None and empty values are left out."""
     error: str = ""
-    """The kind of error with which the span ended; empty if there was no error."""
+    """The class of the error with which the span ended. It is empty if there was none."""
     events: int = 1
     """How many events are lost if this span is lost."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A compression that has not ended, and its current stage."""
-
     id: str
     start: datetime
     last: datetime
@@ -96,7 +94,7 @@ class _Open:
 
 
 class Spans:
-    """Turns events into spans. Events must be given in order."""
+    """Turns events into spans. The events must be given in order."""
 
     def __init__(self) -> None:
         self._calls = f"{CALLS}-{clock_and_ids.new_id()}"
@@ -106,16 +104,16 @@ class Spans:
 
     def of(self, events: Sequence[Event]) -> list[EndedSpan]:
         """Return the spans that end with these events."""
-        return [span for event in events for span in self._of(event)]
+        return [span for event in events for span in self._ended_by(event)]
 
     def close(self) -> list[EndedSpan]:
-        """End all open spans and return them."""
-        return [span for session in list(self._open) for span in self._left(session)]
+        """End all open spans, and return them."""
+        return [span for session in list(self._open) for span in self._end_open(session)]
 
-    def _of(self, event: Event) -> Iterator[EndedSpan]:
+    def _ended_by(self, event: Event) -> Iterator[EndedSpan]:
         key = event.session_id
         if _begins(event, self._open.get(key)):
-            yield from self._left(key)
+            yield from self._end_open(key)
             yield from self._begin(event)
         opened = self._open.get(key)
         if opened is None or not (_ends_stage(event) or _is_during(event)):
@@ -134,11 +132,10 @@ class Spans:
 
     def _begin(self, event: Event) -> Iterator[EndedSpan]:
         if len(self._open) >= MOST_OPEN:
-            yield from self._left(next(iter(self._open)))
+            yield from self._end_open(next(iter(self._open)))
         self._open[event.session_id] = _Open(self._new_id(), event.at, event.at)
 
-    def _left(self, session: str) -> Iterator[EndedSpan]:
-        """End a session's open compression, with the outcome `left`."""
+    def _end_open(self, session: str) -> Iterator[EndedSpan]:
         opened = self._open.get(session)
         if opened is not None:
             yield from self._end_stage(session, opened)
@@ -196,7 +193,7 @@ class Spans:
 
 
 def _begins(event: Event, opened: _Open | None) -> bool:
-    # A draft in the background has no trigger. It begins with a stage.
+    # A draft in the background has no trigger, so it begins with a stage.
     return _is_trigger(event) or (isinstance(event, StageStarted) and opened is None)
 
 
@@ -213,11 +210,11 @@ def _is_trigger(event: Event) -> bool:
 
 
 def _ends(event: ErrorRaised) -> bool:
-    return event.stage not in _BESIDE
+    return event.stage not in _NOT_ENDING
 
 
 def _outcome(event: Event) -> str:
-    """Return how the event ended its compression; empty if the compression goes on."""
+    """Return how the event ended its compression. It is empty if the compression continues."""
     match event:
         case Committed():
             return "committed"
@@ -232,7 +229,6 @@ def _outcome(event: Event) -> str:
 
 
 def _of_compression(event: Event) -> dict[str, Any]:
-    """Return the data that an event adds to its compression's span."""
     match event:
         case TriggerDecision(tokens=tokens, window=window, reason=reason, model=model):
             data = {"tokens_before": tokens, "window": window, "reason": reason, "model": model}
@@ -249,7 +245,7 @@ def _of_compression(event: Event) -> dict[str, Any]:
 
 def _data(event: Event) -> dict[str, Any]:
     fields = event.as_dict()
-    return {name: v for name, v in fields.items() if name not in _ABOUT and not _is_empty(v)}
+    return {name: v for name, v in fields.items() if name not in _NOT_DATA and not _is_empty(v)}
 
 
 def _is_empty(value: object) -> bool:

@@ -3,7 +3,7 @@
 `check_chat_model`, `check_embedder`, `check_token_estimator`, `check_summarizer`, `check_exporter`,
 `check_storage_adapter`, `check_blob_store` and `check_session_store` test an implementation. They
 raise an AssertionError that names the broken promise. `ScriptedSummarizer`, `ScriptedModel` and
-`HashEmbedder` are fakes of models. No product code imports this package.
+`HashEmbedder` are fakes of models. No other package imports this one.
 """
 
 from compact.testing.embedders import HashEmbedder as HashEmbedder

@@ -32,40 +32,40 @@ from compact.store.inmemory import InMemoryStore
 Dict = dict[str, Any]
 How = Literal["sync", "async", "stream"]
 WINDOW, TURNS = 4_096, 100
-"""The judge's window in tokens, and turns of a conversation."""
+"""The judge's window in tokens, and the number of turns of a conversation."""
 HUGE = (19, 44, 69, 94)
-"""Turns whose tool returns more than the whole window."""
+"""Turns in which the tool returns more than the whole window."""
 NEEDS = {
     3: "From now on always write dates as 2031-05-17.",
     17: "Never touch the file ledger-41.csv.",
     31: "Please remember that the harbour master listens on channel 73.",
     52: "Always deploy from the branch green-lantern.",
 }
-"""What a person says in a turn, and the last prompt must still say."""
+"""Turn → what a person says in it, and what the last prompt must still contain."""
 LEAST_STABLE, LEAST_BETWEEN = 0.85, 0.99
-"""Which share of a prompt the next one must begin with: of all prompts, and of those that no
-compression came between. Providers bill that share less."""
+"""The share of a prompt with which the next prompt must begin: over all prompts, and over those
+without a compression between them. Providers charge less for that share."""
 PER_MESSAGE = 4
-"""Tokens that a message takes beside its texts."""
+"""Tokens of a message besides its texts."""
 
 
 class Tool(NamedTuple):
-    """A tool to offer to the agent's model."""
+    """A tool that is offered to the agent's model."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
-    """The JSON schema of its arguments."""
+    """The JSON schema of the tool's arguments."""
     call: Callable[[str], str]
-    """Takes the one argument, `item`."""
+    """The tool's function. Its one argument is named `item`."""
 
 
 class Agent(Protocol):
     """One conversation of a framework's agent."""
 
     def turn(self, text: str, how: How = "sync") -> object:
-        """Say that text, and run the agent until it answers. The framework's own store of messages
-        goes on from the turn before.
+        """Send that text to the agent, and run it until it answers. The framework's own store of
+        messages must continue from the previous turn.
         """
 
     def state(self) -> Sequence[Mapping[str, Any]]:
@@ -73,53 +73,53 @@ class Agent(Protocol):
 
 
 class Door(Protocol):
-    """An adapter in its framework."""
+    """An adapter for a framework."""
 
     hows: Sequence[How]
-    """The ways of running an agent that the framework has."""
+    """The ways in which the framework can run an agent."""
 
     def agent(
         self, judge: Judge, tools: Sequence[Tool], manager: CompactManager | None, thread: str
     ) -> Agent:
-        """Make an agent of that conversation. Its model sends each prompt to `judge.answer` as
-        messages of Chat Completions, and lets `Refused` out as its client's errors go out. Without
-        a manager the agent has no adapter.
+        """Make an agent for the conversation `thread`. Its model sends each prompt to
+        `judge.answer` as messages of Chat Completions. It lets `Refused` pass as it lets its
+        client's errors pass. Without a manager the agent has no adapter.
         """
 
 
 class Edits(Protocol):
-    """An agent whose framework can change what was said. The suite skips the edit for others."""
+    """An agent whose framework can edit past messages. Others skip the test of edits."""
 
     def edit(self, turns: int, text: str) -> object:
-        """Go back to before the turn of that number, and say this text instead."""
+        """Go back to before the turn of that number, and send this text instead."""
 
 
 class Refused(Exception):
-    """The judge's model refuses a prompt as too large, in the words of an OpenAI server."""
+    """The judge refuses a prompt as too large, in the words of an OpenAI server."""
 
 
 # --- the model ------------------------------------------------------------------------------------
 
 
 class Judge:
-    """The scripted model of one conversation. `window` is its limit; None takes every prompt."""
+    """The scripted model of one conversation. `window` is its limit; None accepts every prompt."""
 
     def __init__(self, window: int | None = WINDOW) -> None:
         self.window = window
         self.turn = -1
         self.prompts: list[list[Dict]] = []
-        """The prompts that were taken."""
+        """The accepted prompts, in order."""
         self.turn_of: list[int] = []
-        """The turn of each prompt."""
+        """The turn of each accepted prompt."""
         self.tokens = 0
-        """Tokens of the last prompt, and `sent` of all."""
+        """Tokens of the last prompt. `sent` is the sum over all accepted prompts."""
         self.sent = 0
         self.refusals = 0
         self.faults: list[str] = []
 
     def answer(self, messages: Sequence[Mapping[str, Any]], tools: object = ()) -> Dict:
-        """Return the answer as a message of Chat Completions. It calls a tool first in each turn,
-        in some turns two at once.
+        """Return the answer as a message of Chat Completions. In each turn it first calls a tool.
+        In some turns it calls two at once.
 
         Raises:
             Refused: the prompt is larger than the window.
@@ -174,7 +174,7 @@ def words_of(message: Mapping[str, Any]) -> str:
 
 
 def _broken(prompt: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what a provider refuses: a result without its call, a call without a result."""
+    """Yield what a provider refuses in a prompt, such as a result without its call."""
     due: set[str] = set()
     for message in prompt:
         if message.get("role") == "tool":
@@ -192,7 +192,7 @@ def _broken(prompt: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def lookup(item: str) -> str:
-    """Return what the tool of the suite's agents says of an item."""
+    """Return the tool's answer for an item."""
     turn = int(item.split("-")[1])
     if turn % 10 == 7:
         return f"Error: {item} cannot be reached, the ladder is missing"
@@ -217,7 +217,7 @@ def said_in(turn: int, thread: str) -> str:
 
 
 class Run:
-    """Turns of one agent, and what came of them."""
+    """Turns of one agent, and the states of the framework after every tenth turn."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class Run:
         self.agent = door.agent(self.judge, [TOOL], manager, thread)
 
     def turns(self, first: int, stop: int) -> Run:
-        """Run these turns. One whose prompt is refused ends there, and is counted."""
+        """Run these turns. A turn with a refused prompt ends, and the refusal is counted."""
         for number in range(first, stop):
             self.judge.turn = number
             refusals = self.judge.refusals
@@ -247,7 +247,7 @@ class Run:
         return self
 
     def stable(self, is_counted: Callable[[int], bool] = lambda _: True) -> float:
-        """Return which share of the prompts' characters the next prompt begins with."""
+        """Return the share of the prompts' characters with which the next prompt begins."""
         same = all_of = 0
         for at, (one, other) in enumerate(pairwise(self.judge.prompts), 1):
             if is_counted(at):
@@ -265,14 +265,14 @@ def manager_of(window: int = WINDOW, **options: Unpack[ManagerOptions]) -> Compa
 
 
 class Suite:
-    """A door's runs, each made once."""
+    """The runs of a door. Each is made once."""
 
     def __init__(self, door: Door) -> None:
         self.door = door
 
     @cached_property
     def long(self) -> tuple[Run, set[int]]:
-        """The hundred turns, and before which prompts something was compressed."""
+        """The run of a hundred turns, and the numbers of the prompts that follow a compression."""
         compressed: set[int] = set()
         run: list[Run] = []
 
@@ -289,7 +289,7 @@ class Suite:
 
 
 def no_overflow(suite: Suite) -> None:
-    """A hundred turns, four with a result larger than the window: no prompt is too large."""
+    """No prompt of a hundred turns is too large, though four results exceed the window."""
     judge = suite.long[0].judge
     assert judge.refusals == 0, f"{judge.refusals} prompts did not fit"
     assert len(judge.prompts) == 2 * TURNS
@@ -297,14 +297,14 @@ def no_overflow(suite: Suite) -> None:
 
 
 def no_broken_sequence(suite: Suite) -> None:
-    """No call without its result, no result without its call."""
+    """No call is without its result, and no result is without its call."""
     faults = suite.long[0].judge.faults
     assert not faults, f"{len(faults)} broken sequences: {faults[:3]}"
 
 
 def state_is_the_hosts_own(suite: Suite) -> None:
-    """The framework's messages are those of a run without us: as many, with the same words; those
-    of a turn stay as they were, with ids and metadata.
+    """The framework has as many messages as in a run without compact, with the same texts. The
+    messages of a turn never change later, nor do their ids and metadata.
     """
     run, alone = suite.long[0], Run(suite.door, judge=Judge(window=None)).turns(0, 30)
     for number, (before, after) in enumerate(pairwise(run.states), 1):
@@ -316,7 +316,7 @@ def state_is_the_hosts_own(suite: Suite) -> None:
 
 
 def prefix_is_stable(suite: Suite) -> None:
-    """Prompts begin as the ones before, so that a provider's cache is used."""
+    """Each prompt begins like the one before, so that a provider's cache is used."""
     run, compressed = suite.long
     share, between = run.stable(), run.stable(lambda at: at not in compressed)
     assert share >= LEAST_STABLE, f"{share:.3f} of a prompt is in the next one"
@@ -324,14 +324,14 @@ def prefix_is_stable(suite: Suite) -> None:
 
 
 def needs_are_kept(suite: Suite) -> None:
-    """What a person asked for long ago stands in the last prompt."""
+    """The last prompt contains what a person asked for long ago."""
     last = "\n".join(map(words_of, suite.long[0].judge.prompts[-1]))
     missing = [need for turn, need in NEEDS.items() if turn < TURNS and need not in last]
     assert not missing, f"the last prompt lacks {missing}"
 
 
 def ways_agree(suite: Suite) -> None:
-    """Run, awaited and streamed, an agent sends the same prompts."""
+    """An agent sends the same prompts whether it is run, awaited or streamed."""
     runs: dict[str, list[list[str]]] = {}
     for how in suite.door.hows:
         with manager_of() as manager:
@@ -343,7 +343,7 @@ def ways_agree(suite: Suite) -> None:
 
 
 def an_edit_is_taken(suite: Suite) -> None:
-    """After a change of the past the model reads the new words and not the old ones."""
+    """After an edit of the past the model reads the new text and not the old one."""
     with manager_of() as manager:
         run = Run(suite.door, manager=manager).turns(0, 30)
         edit = getattr(run.agent, "edit", None)
@@ -359,9 +359,7 @@ def an_edit_is_taken(suite: Suite) -> None:
 
 
 def threads_are_apart(suite: Suite) -> None:
-    """Two conversations, each turn at the same time in two threads: neither reads the other's
-    words.
-    """
+    """Two conversations run at the same time in two threads. Neither reads the other's messages."""
     failed: list[BaseException] = []
     turn = threading.Barrier(2)
 
@@ -390,8 +388,6 @@ def threads_are_apart(suite: Suite) -> None:
 
 
 class _Away(InMemoryStore):
-    """A store that takes nothing more after a while."""
-
     is_away = False
 
     def append(
@@ -416,7 +412,7 @@ def the_store_may_be_away(suite: Suite) -> None:
 
 
 def wrong_settings_fail_at_start(suite: Suite) -> None:
-    """A tokenizer that does not exist is told when the agent is made, not at its first request."""
+    """A tokenizer that does not exist is reported when the agent is made, not later."""
     config = CompactConfig(max_context_tokens=WINDOW, tokenizer="no-such-tokenizer")
     with CompactManager(config) as manager:
         try:
@@ -427,7 +423,7 @@ def wrong_settings_fail_at_start(suite: Suite) -> None:
 
 
 def what_fits_is_not_touched(suite: Suite) -> None:
-    """In a window with room for all, the model is sent the very same bytes as without compact."""
+    """In a window with room for all, the model gets the same bytes as without compact."""
     with manager_of(window=1_000_000) as manager:
         run = Run(suite.door, manager=manager, judge=Judge(window=None)).turns(0, 25)
     alone = Run(suite.door, judge=Judge(window=None)).turns(0, 25)
@@ -451,7 +447,7 @@ PROMISES: tuple[Callable[[Suite], None], ...] = (
 
 
 def _words(value: object) -> Iterator[str]:
-    """Yield the texts in a framework's message that the suite said, without ids and times."""
+    """Yield the texts in a framework's message that the suite wrote, without ids and times."""
     if isinstance(value, str) and ("beam" in value.lower() or value in NEEDS.values()):
         yield value
     elif isinstance(value, Mapping):
@@ -463,7 +459,7 @@ def _words(value: object) -> Iterator[str]:
 
 
 def _without_keys(text: str) -> str:
-    """Leave out a checkpoint's heading: its digest is keyed by the session."""
+    """Return the text without a checkpoint's heading, which depends on the session's key."""
     return "\n".join(line for line in text.splitlines() if not line.startswith("["))
 
 
@@ -471,12 +467,12 @@ def _without_keys(text: str) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--compact-door`."""
+    """Add the option `--compact-door`."""
     parser.addoption("--compact-door", help="MODULE:NAME of what makes the door to test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With a door, run this file only."""
+    """If a door is given, run only this file."""
     if config.getoption("--compact-door"):
         config.args[:] = [__file__]
 
@@ -489,5 +485,5 @@ def _suite(name: str) -> Suite:
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 def test_door(promise: Callable[[Suite], None], pytestconfig: pytest.Config) -> None:
-    """Test the door of the command line against one promise."""
+    """Test the door given on the command line against one promise."""
     promise(_suite(pytestconfig.getoption("--compact-door")))

@@ -22,9 +22,9 @@ _TEXTS = (
 
 
 class HashEmbedder:
-    """Makes vectors from the hashes of a text's words, the same in every process.
+    """Makes vectors from hashes of a text's words. They are the same in every process.
 
-    Texts that share words are near each other. `window` is the most words of a text; None for any
+    Texts that share words are near each other. `window` is the most words of a text; None means any
     number.
     """
 
@@ -41,7 +41,7 @@ class HashEmbedder:
         self.dimensions = dimensions
         self.window = window
         self.texts: list[str] = []
-        """The embedded texts in order, without questions."""
+        """The embedded texts in order. Questions are left out."""
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> list[list[float]]:
         """Return the vector of each text.
@@ -76,7 +76,10 @@ class HashEmbedder:
 
 
 def check_embedder(embedder: Embedder) -> None:
-    """Test an embedder."""
+    """Test an embedder. Its vectors must be finite, must differ for texts that say different
+    things, and must not depend on the other texts of the call. A text that is too long must be cut
+    into pieces or refused.
+    """
     assert isinstance(embedder, Embedder), "it lacks a method of the protocol"
     assert embedder.name, "it needs a name"
     assert isinstance(embedder.version, str), "a version is a text"
@@ -96,7 +99,7 @@ def check_embedder(embedder: Embedder) -> None:
 
 
 def _check_pieces(embedder: Embedder) -> None:
-    """Check that a text that is too long is cut into pieces or refused, never just shortened."""
+    """Check that a text that is too long is cut into pieces or refused, never shortened."""
     beginning = " ".join(f"word{i % 97}" for i in range(20_000))
     ends = [f"{beginning} The {animal} barks at night." for animal in ("dog", "seal")]
     if isinstance(embedder, CutsTexts):

@@ -16,9 +16,9 @@ from compact.messages.replies import Delta, Reply, Usage
 
 
 class ScriptedSummarizer:
-    """Returns the script's texts in turn, then repeats the last. An exception in it is raised.
+    """Returns the texts of a script one by one, then repeats the last.
 
-    It yields to the event loop once, as a model would.
+    An exception in the script is raised. It yields to the event loop once, as a model would.
     """
 
     name = "scripted"
@@ -27,7 +27,7 @@ class ScriptedSummarizer:
     def __init__(self, *texts: str | Exception) -> None:
         self._texts = list(texts)
         self.requests: list[SummaryRequest] = []
-        """All requests in order."""
+        """All requests, in order."""
 
     async def summarize(self, request: SummaryRequest) -> Summary:
         """Return the next text of the script."""
@@ -43,10 +43,10 @@ Answer = str | Message | Mapping[str, Any] | Reply | Exception
 
 
 class ScriptedModel:
-    """Returns the script's answers in turn, then repeats the last. An exception in it is raised.
+    """Returns the answers of a script one by one, then repeats the last.
 
-    It takes only an active context. With `limit` it has a hidden window: it refuses a prompt that
-    is larger by `count`, its own tokenizer, as a server does.
+    It raises an exception in the script. It takes only an active context. With `limit` it refuses a
+    prompt that is larger by `count`, its own tokenizer, as a server with a hidden window does.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ScriptedModel:
     ) -> None:
         self.name = name
         self.contexts: list[ActiveContext] = []
-        """All prompts in order, also refused ones."""
+        """All prompts in order, including refused ones."""
         self._answers = list(answers) or ["ok"]
         self._limit = limit
         self._count = count
@@ -76,11 +76,11 @@ class ScriptedModel:
         yield Delta(reply=reply)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Return the prompt's tokens by its own tokenizer; None without one."""
+        """Return the prompt's tokens by the model's own tokenizer, or None without one."""
         return self._count(sendable(context)) if self._count else None
 
     async def limits(self) -> Limits:
-        """Return no limits: its window is hidden."""
+        """Return no limits, because the window is hidden."""
         return Limits()
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:

@@ -30,9 +30,9 @@ def check_chat_model(
 ) -> None:
     """Test a chat model.
 
-    `make` gives a model that answers in words. `format` is the wire format of its replies.
-    `failing` gives a model whose server only answers with errors. `slow` gives a model that never
-    answers the prompt `WAIT`, and answers all others.
+    `make` returns a model that answers with text. `format` is the wire format of its replies.
+    `failing` returns a model whose server only answers with errors. `slow` returns a model that
+    never answers the prompt `WAIT`, and answers all others.
     """
     model = make()
     assert isinstance(model, ChatModel), "it lacks a method of the protocol"
@@ -51,10 +51,10 @@ async def _answers(model: ChatModel, format: str) -> None:
     session.add_message(role="user", content="Say a few words.")
     for ask in (ASK, _FEW):
         context = await session.aactive_context()
-        said = _taken(session, await model.complete(context, ask), "complete")
+        said = _added(session, await model.complete(context, ask), "complete")
         session.add_message(role="user", content="And a few more.")
         streamed, reply = await _streamed(model, await session.aactive_context(), ask)
-        said = _taken(session, reply, "stream")
+        said = _added(session, reply, "stream")
         assert streamed == said.text, f"the pieces say {streamed!r}, the reply {said.text!r}"
         session.add_message(role="user", content="Go on.")
     assert model.name, "it needs a name"
@@ -65,8 +65,8 @@ async def _answers(model: ChatModel, format: str) -> None:
     assert tokens or not model.abilities.counts, "it says that it counts, and does not"
 
 
-def _taken(session: ContextManager, reply: Reply, how: str) -> Message:
-    """Add the reply to the session; return its message as the session keeps it."""
+def _added(session: ContextManager, reply: Reply, how: str) -> Message:
+    """Add the reply to the session. Return the message that the session keeps of it."""
     assert isinstance(reply, Reply), f"{how} gave a {type(reply).__name__}"
     assert reply.finish in get_args(Finish), f"it ended with {reply.finish!r}"
     if reply.usage is not None:

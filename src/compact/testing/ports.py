@@ -18,7 +18,7 @@ from compact.messages.protocols import (
 )
 
 LARGE = 9_000_000
-"""Size of a large file in bytes. Some services do not accept so much in one request."""
+"""Size of a large file in bytes. Some services do not accept that much in one request."""
 SAMPLES: Sequence[str] = (
     "hello world",
     "Größe & Maße – naïve café",
@@ -31,7 +31,7 @@ SAMPLES: Sequence[str] = (
 
 
 def check_token_estimator(estimator: TokenEstimator) -> None:
-    """Test a tokenizer."""
+    """Test a tokenizer: its counts are positive, repeatable, and nearly add up."""
     assert isinstance(estimator, TokenEstimator), "it lacks a method of the protocol"
     assert estimator.name, "it needs a name"
     assert isinstance(estimator.exact, bool), "`exact` says whether counts are the real ones"
@@ -45,7 +45,7 @@ def check_token_estimator(estimator: TokenEstimator) -> None:
 
 
 def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]) -> None:
-    """Test a summarizer: it keeps the token cap, is never empty, and continues its last summary."""
+    """Test a summarizer: it keeps the cap, is never empty, and continues its last summary."""
     messages = [Message(role="user", content=f"Rule {i}: keep part {i} small.") for i in range(40)]
     summarizer = make()
     assert isinstance(summarizer, Summarizer), "it lacks a method of the protocol"
@@ -59,11 +59,11 @@ def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]
 
 
 async def _summarized(summarizer: Summarizer, request: SummaryRequest) -> Summary:
-    return await summarizer.summarize(request)  # `asyncio.run` takes coroutines, not awaitables
+    return await summarizer.summarize(request)  # `asyncio.run` takes only coroutines
 
 
 def check_exporter(exporter: Exporter) -> None:
-    """Test an exporter: it takes events and can be closed, each more than once."""
+    """Test an exporter: it takes events and can be closed, both more than once."""
     assert isinstance(exporter, Exporter), "it lacks a method of the protocol"
     event: Event = TokenEstimate(tokens=1, limit=2, messages=3, tokenizer="none", exact=False)
     for events in ([event], [event, event], []):
@@ -88,33 +88,33 @@ def check_storage_adapter(adapter: StorageAdapter) -> None:
 
 
 def check_blob_store(make: Callable[[], BlobStore]) -> None:
-    """Test a blob store. Each call of `make` opens the same place, without these names."""
+    """Test a blob store. Each call of `make` opens the same place, which must be empty."""
     blobs, other = make(), make()
     assert isinstance(blobs, BlobStore), "it lacks a method of the protocol"
     name, large = "2026/05/roof-1.json", "2026/05/roof-1.originals.zst"
-    assert _kept(blobs, name) is None, "what was never put is not found"
+    assert _read_back(blobs, name) is None, "what was never put is not found"
     blobs.delete(name)
     for data in (b"", bytes(range(256)), b"x" * LARGE):
         blobs.put(large, data, replaces=True)
-        assert _kept(other, large) == data, f"{len(data)} bytes are not kept as they are"
+        assert _read_back(other, large) == data, f"{len(data)} bytes are not kept as they are"
     blobs.put(name, b"first")
     assert not _puts(other, name, b"second"), "nothing is replaced unless it is told"
     assert not _puts(other, name, b"first"), "nor by what is the same"
-    assert _kept(blobs, name) == b"first", "what was refused has not replaced the other one"
+    assert _read_back(blobs, name) == b"first", "what was refused has not replaced the other one"
     assert blobs.address(name) == other.address(name), "a name has one address"
     assert blobs.address(name) != blobs.address(large), "each name has its own"
     other.delete(name)
-    assert _kept(blobs, name) is None, "what was removed is gone"
-    assert _kept(blobs, large) is not None, "and nothing else is"
+    assert _read_back(blobs, name) is None, "what was removed is gone"
+    assert _read_back(blobs, large) is not None, "and nothing else is"
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda i: _puts(make(), name, b"%d" % i * 99), range(4)))
     assert sum(done) == 1, f"{sum(done)} of four that put at once were told that they did"
-    assert _kept(blobs, name) == b"%d" % done.index(True) * 99, "the one that did is kept"
+    assert _read_back(blobs, name) == b"%d" % done.index(True) * 99, "the one that did is kept"
     blobs.delete(name)
     blobs.delete(large)
 
 
-def _kept(blobs: BlobStore, name: str) -> bytes | None:
+def _read_back(blobs: BlobStore, name: str) -> bytes | None:
     try:
         return blobs.get(name)
     except FileNotFoundError:

@@ -34,19 +34,19 @@ def entry(text: str, tokens: int | None = None, marks: int = 0) -> Entry:
 
 
 def projection(name: object, **given: Any) -> Projection:  # noqa: ANN401 - a projection's fields
-    """Make a projection of a window of 8 tokens."""
+    """Make a projection for a window of 8 tokens."""
     plain = {"id": str(name), "window": 8, "number": 1, "at": 1, "cut": 0, "tokens": 1}
     return Projection(**{**plain, **given})
 
 
 def step(name: str, projection: Projection | None, **given: Any) -> Step:  # noqa: ANN401 - its fields
-    """Make a step that puts a projection in force."""
+    """Make a step that activates a projection."""
     plain = {"kind": "compress", "branch_id": name, "window": 8, "base": 0, "at": 1}
     return Step(**{**plain, "session_id": name, "projection": projection, **given})
 
 
 def checkpoint(name: str, **given: Any) -> Checkpoint:  # noqa: ANN401 - a checkpoint's fields
-    """Make a checkpoint with every field filled."""
+    """Make a checkpoint in which every field is filled."""
     span = Span(first=2, last=9, messages=7, tokens=99)
     plain = {"id": name, "span": span, "summary": "what was said \ud800", "kept": (3,)}
     more = {"anchors": ("port 8080",), "released": (0,), "token_count": 5, "made_by": "me"}
@@ -55,7 +55,7 @@ def checkpoint(name: str, **given: Any) -> Checkpoint:  # noqa: ANN401 - a check
 
 
 def is_same(message: Message, other: Message) -> bool:
-    """Return whether messages are equal. For an edited message, the rendered form counts."""
+    """Return whether messages are equal. An edited message is compared in its rendered form."""
     if not other.edited:
         return message == other and message.wire == other.wire
     rendered = [format_named("chat_completions").render([each]) for each in (message, other)]

@@ -39,7 +39,7 @@ def check_session_store(make: Callable[[], SessionStore]) -> None:
 
 
 def _check_sessions(store: SessionStore) -> None:
-    """Check that sessions are made once, are listed by scope and never mix."""
+    """Check that sessions are created once, are listed by scope, and never mix."""
     with a.refusing(NotFound, "a session that nobody made is not found"):
         store.session("a")
     given = a.session("a", scope="one", metadata={"n": [1, None, "ü\ud800"]}, model="m", title="T")
@@ -97,7 +97,7 @@ def _check_marks(store: SessionStore, branch: str, entries: Sequence[Entry]) -> 
 
 
 def _check_forks(store: SessionStore) -> None:
-    """Check that a branch continues another branch from a position, and both grow separately."""
+    """Check that a branch continues another from a position, and both grow separately."""
     known: dict[str, list[Entry]] = {"a": [a.entry(f"a {i}", 2, i % 3) for i in range(10)]}
     store.session("a", create=a.session("a"))
     store.append("a", known["a"])
@@ -141,7 +141,7 @@ def _check_lineage(store: SessionStore, name: str, entries: list[Entry]) -> None
 
 
 def _check_beginnings(store: SessionStore) -> None:
-    """Check that sessions are found by what they begin with, if the store finds them at all."""
+    """Check that sessions are found by their first messages, if the store can find them at all."""
     if not isinstance(store, FindsChains):
         return
     for name, scope, said in (("a", "s", 2), ("b", "s", 3), ("c", "other", 2)):
@@ -179,7 +179,7 @@ def _check_ids(store: SessionStore) -> None:
 
 
 def _check_fidelity(store: SessionStore) -> None:
-    """Check that messages come back equal, with the provider's dictionary, and none is merged."""
+    """Check that messages are read back equal, with the provider's dictionary, unmerged."""
     store.session("a", create=a.session("a"))
     messages = a.odd_messages()
     entries = [Entry(message, None, 0) for message in (*messages, *messages)]
@@ -197,7 +197,7 @@ def _check_fidelity(store: SessionStore) -> None:
 
 
 def _check_commits(store: SessionStore) -> None:
-    """Check that moves are numbered, and that a move which builds on an old one is refused."""
+    """Check that moves are numbered, and that a move that builds on an old one is refused."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
         store.append(name, [a.entry("hello")])
@@ -224,7 +224,7 @@ def _check_commits(store: SessionStore) -> None:
 
 
 def _check_steps(store: SessionStore) -> None:
-    """Check that a step, with its branch and notes, is stored whole or not at all."""
+    """Check that a step, with its branch and notes, is stored completely or not at all."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
         store.append(name, [a.entry(f"{name} {i}", 2) for i in range(3)])
@@ -271,7 +271,7 @@ def _check_steps(store: SessionStore) -> None:
 
 
 def _check_projections(store: SessionStore) -> None:
-    """Check that a projection comes back equal, and that a checkpoint's text never changes."""
+    """Check that a projection is read back equal, and that a checkpoint's text never changes."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
     odd = a.odd_messages()
@@ -311,7 +311,7 @@ def _check_projections(store: SessionStore) -> None:
 
 
 def _check_keepsakes(store: SessionStore) -> None:
-    """Check that snapshots and notes come back equal."""
+    """Check that snapshots and notes are read back equal."""
     store.session("a", create=a.session("a"))
     goals = (Goal(text="win", id="g"), Goal(text="sleep", id="h", status="done"))
     one = Snapshot(session_id="a", branch_id="a", at=3, window=8, goals=goals, note="ü")
@@ -350,7 +350,7 @@ _TURN = RecalledTurn(session_id="ü", branch_id="b", position=3, message_id="m",
 
 
 def _check_changes(store: SessionStore) -> None:
-    """Changes come back equal and in order, with numbers that grow. They may replace others."""
+    """Check that changes are read back in order with growing numbers, and replace others."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
     kinds: tuple[What, ...] = (
@@ -385,7 +385,7 @@ def _check_changes(store: SessionStore) -> None:
 
 
 def _check_deletion(store: SessionStore) -> None:
-    """Check that a deleted session is gone completely, and its name may be used again."""
+    """Check that a deleted session is gone completely, and that its name can be used again."""
     for name in ("a", "b"):
         store.session(name, create=a.session(name))
         store.append(name, [a.entry(f"secret of {name}", 5, 3)])
@@ -459,7 +459,7 @@ def _check_search(store: SessionStore) -> None:
 
 
 def _check_threads(store: SessionStore) -> None:
-    """Let eight threads append to one branch. No entry may be lost, and the chain must hold."""
+    """Let eight threads append to one branch. No entry may be lost. The chain must be right."""
     store.session("a", create=a.session("a"))
 
     def write(thread: int) -> None:

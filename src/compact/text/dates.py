@@ -20,19 +20,25 @@ from compact.text.languages import FUNCTION_WORDS, words_of
 from compact.text.terms import PIECE, pieces_of
 
 _LISTS = ("months", "weekdays", "seasons", "units", "days", "counts", "last", "this", "ago")
-_LETTERS = ("M", "W", "S", "UUUJU", "R", "n", "L", "T", "A", "FE", "i", "o")
-_KINDS = dict(zip((*_LISTS, "ends", "within", "of"), _LETTERS, strict=True))
+_OTHERS = ("ends", "within", "of", "ordinals", "before_last")
+_LETTERS = ("M", "W", "S", "UUBJK", "R", "n", "L", "T", "A", "FE", "i", "o", "d", "V")
+_KINDS = dict(zip((*_LISTS, *_OTHERS), _LETTERS, strict=True))
 """Lists in `languages.json` → the letters of their words. A word marked `?` there has other
-meanings too; its letter is small. `since` is F, `until` E, the unit `year` J. Numbers: y is a year
-such as 2026, d may be a day, c is any other."""
+meanings too; its letter is small. `since` is F, `until` E, the unit `month` B, `year` J, `weekend`
+K. V is `before last`, N a date without a century. Numbers: y is a year such as 2026, d may be a
+day, c is any other."""
 _ITS_YEAR = "o?(?:[LT]J|J[LT])"
 _YEAR = f"o*(?:y|{_ITS_YEAR})"
+_ANY = "[UBJK]"
 _PATTERNS = (
-    "(?P<ago>Ao?[dncy]o?[UJ]|[dncy][UJ][Aa]|[UJ]a)|(?P<lately>o?L[dncy][UJ]|[dnc]L[UJ])"
+    f"(?P<ago>Ao?[dncy]o?{_ANY}|[dncy]{_ANY}[Aa]|{_ANY}a|a[dncy]?{_ANY})"
+    f"|(?P<lately>o?L[dncy]{_ANY}|[dnc]L{_ANY})"
     f"|(?P<day>(?:(?:[i]?o?W)?|{_ITS_YEAR})[i]?o?(?:do?M(?:{_YEAR})?|Mo?d(?:{_YEAR})?))"
+    "|(?P<monthday>[i]?o?(?:dx{0,2}[io]*(?:[LT]B|B[LT])|(?:[LT]B|B[LT])[io]*d))"
+    "|(?P<weekdays>[i]?o?(?:Wx?[io]*(?:[LT]U|U[LT])|(?:[LT]U|U[LT])x?[io]*W))"
     f"|(?P<month>[i]?M{_YEAR}|{_ITS_YEAR}[i]?o*M|[iLT]o?M|ML)"
     f"|(?P<season>(?:[i]o*)?[Ss]{_YEAR}|{_ITS_YEAR}[i]?o*[Ss]|[iLT]o*S|(?:[LT]|[i]o)s|[Ss]L)"
-    f"|(?P<numeric>(?:{_ITS_YEAR}[i]?o?)?D)|(?P<unit>o?[LT][UJ]|o?[UJ][LT])"
+    f"|(?P<numeric>(?:{_ITS_YEAR}[i]?o?)?D|[io]o?W?N)|(?P<unit>o?[LTV]{_ANY}|o?{_ANY}[LTV]|[i]o?K)"
     "|(?P<weekday>[iLTo]W|WL)|(?P<relative>[Rr])|(?P<year>[i]o?J?o?y)"
 )
 # An end of a range. After `since`, `from` or `to` a month is a date, as after `in`.
@@ -45,20 +51,29 @@ _FORMS = regex(
 """Months, seasons, weekdays and years are names and common words too. Alone they do not count."""
 _NUMERIC = (
     r"\d{4}(?P<sep>[-/.])\d{1,2}(?P=sep)\d{1,2}|\d{1,2}(?P<between>[-/.])\d{1,2}(?P=between)\d{4}"
-    r"|\d{4}-(?:0[1-9]|1[0-2])|(?:\d{4}年)?\d{1,2}月(?:\d{1,2}日?)?"
+    r"|\d{4}-(?:0[1-9]|1[0-2])|(?:\d{4}[年년]\s?)?\d{1,2}[月월]\s?(?:\d{1,2}[日号號일]?)?"
 )
+_SHORT = r"\d{1,2}(?P<short>[-/.])\d{1,2}(?:(?P=short)\d{2})?"
+"""A date without a year or century. It needs a word such as `on` before it."""
 _TOKEN = regex(
     rf"(?<!\d)(?<!\d[-/.])(?P<numeric>{_NUMERIC})(?!\d|[-/.]\d)"
-    rf"(?P<clock>T\d\S*| \d\d?:\d\d:\d\d)?|{PIECE}"
+    rf"(?P<clock>T\d\S*| \d\d?:\d\d:\d\d)?"
+    rf"|(?<!\d[-/.])(?P<brief>{_SHORT})(?!\d|[-/.:,]\d|\s?%)|{PIECE}"
 )
 """A date with a time to the second belongs to a log line, and does not count."""
+_NO_DATE_AFTER = frozenset(("a", "the", "of", "over", "during", "in", "im", "en"))
+"""Words before numbers that look like short dates: `a 24/7 shop`, `the 3/4 cup`."""
 _NUMBER = regex(r"(\d{1,4})(?:st|nd|rd|th|er|e|º|ª)?")
 _YEARS, _MOST_TIMES, _READ_CHARS = range(1970, 2200), 8, 4_000
+LONGEST = 12
+"""How many pieces a word has at most. In Thai and Korean each character is one."""
+_WEEKEND, _SATURDAY = 4, 5
+"""Index of `weekend` among the units, and of its first day in the week."""
 _FEW = 13
 """Index of `few` among the counts. A few days are two to seven."""
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _EXAMPLES = "2026-05-17, 17.05.2026, 17 May 2026, May, yesterday, last week or 2026-05-17T09:30"
-_Word = tuple[int, int, str, bool]  # start and end, in lower case, whether a date in numbers
+_Word = tuple[int, int, str, str]  # start and end, in lower case, letter of a date in numbers
 _Token = tuple[int, int, str, Any]  # start and end, letter, place in its list, number or date
 _Form = tuple[str, list[_Token]]
 
@@ -83,9 +98,17 @@ def times_in(text: str, now: datetime) -> tuple[tuple[Time, ...], str, str]:
     `yesterday` counts from `now`, and days are those of its zone.
     """
     matches = _TOKEN.finditer(text, 0, _READ_CHARS)
-    found = [(*m.span(), m[0].lower(), bool(m["numeric"]) and not m["clock"]) for m in matches]
+    found = [
+        (
+            *m.span(),
+            m[0].lower(),
+            "N" if m["brief"] else "D" if m["numeric"] and not m["clock"] else "",
+        )
+        for m in matches
+    ]
     entries = [_vocabulary().get(word, {}) for _, _, word, _ in found]
-    codes = {code for own in entries for code, (kind, _) in own.items() if kind not in "noiAfe"}
+    weak = "nAfe" if any(letter == "N" for *_, letter in found) else "noiAfe"
+    codes = {code for own in entries for code, (kind, _) in own.items() if kind not in weak}
     codes |= {"en"} if any(word[0].isdecimal() for _, _, word, _ in found) else set()
     readings = [[], *(_forms(found, code) for code in sorted(codes))]
     forms = max(readings, key=lambda each: sum(t[1] - t[0] for _, own in each for t in own))
@@ -166,24 +189,27 @@ def _forms(found: Sequence[_Word], language: str) -> list[_Form]:
     return [
         (str(match.lastgroup), tokens[match.start() : match.end()])
         for match in _FORMS.finditer(letters)
-        if match[0] != "r" or len(letters) < 3 or language == spoken
+        if (match[0] != "r" or len(letters) < 3 or language == spoken)
+        and not (match[0][-1] == "N" and tokens[match.start()][3] in _NO_DATE_AFTER)
+        # `on 3.12` is a version in English
+        and not (match[0][-1] == "N" and language == "en" and "." in tokens[match.end() - 1][3])
     ]
 
 
 def _tokens(found: Sequence[_Word], language: str) -> Iterator[_Token]:
     known, at = _vocabulary(), 0
     while at < len(found):
-        start, stop, word, is_date = found[at]
-        letter, taken = "D" if is_date else "x", 1
+        start, stop, word, date_letter = found[at]
+        letter, taken = date_letter or "x", 1
         value: int | str = word
         if number := _NUMBER.fullmatch(word):
             value = int(number[1])
             letter = "y" if value in _YEARS else "d" if 0 < value < 32 else "c" if value else "x"
-        for most in range(min(4, len(found) - at) if word in known else 0, 0, -1):
+        for most in range(min(LONGEST, len(found) - at) if word in known else 0, 0, -1):
             phrase = " ".join(each[2] for each in found[at : at + most])
             if own := known.get(phrase, {}).get(language):
                 letter, value, taken, stop = *own, most, found[at + most - 1][1]
-                value += letter == "n"
+                value = phrase if letter in "io" else value + (letter in "nd")
                 break
         yield start, stop, letter, value
         at += taken
@@ -206,7 +232,7 @@ class _Calendar(NamedTuple):
         year = values.get("Y", 0)
         if "J" in values and not year:
             year = self.now.year - ("L" in values)
-        unit = values.get("U", values.get("J", 0))
+        unit = next((values[each] for each in "UBJK" if each in values), 0)
         match form:
             case "ago" | "lately":  # `two months ago` is a month, and `two weeks ago` a day
                 count = next((values[each] for each in "NDCY" if each in values), 1)
@@ -216,17 +242,35 @@ class _Calendar(NamedTuple):
                 yield Span(first.start, last.stop if form == "ago" else self.now)
             case "range":
                 yield from self._range(tokens)
-            case "unit":
-                yield self._unit(unit, int("L" in values))
-            case "relative":
-                yield self._unit(0, values["R"])
-            case "weekday":
-                yield self._unit(0, (self.now.weekday() - values["W"] - 1) % 7 + 1)
+            case "unit" | "relative" | "weekday":
+                yield self._unit(unit, self._back(unit, values))
+            case "monthday" | "weekdays":
+                yield self._day_of(values)
             case "numeric":
-                for own, month, day in _readings(values["D"]):
+                for own, month, day in _readings(values.get("D") or values["N"]):
                     yield from self._dated(own or year, month - 1, 1, day)
             case _ if year < self.now.year + 10:  # not `in 2048 bits`
                 yield from self._named(values, year)
+
+    def _back(self, unit: int, values: Mapping[str, int]) -> int:
+        """Return how many units ago a unit is. `over the weekend` is the last one that began."""
+        if "V" in values:
+            return 2
+        if "W" in values:
+            return (self.now.weekday() - values["W"] - 1) % 7 + 1
+        if "R" in values:
+            return values["R"]
+        is_ahead = unit == _WEEKEND and "T" not in values and self.now.weekday() < _SATURDAY
+        return int("L" in values or is_ahead)
+
+    def _day_of(self, values: Mapping[str, int]) -> Span:
+        """Return a day of this or the last month, or a weekday of this or the last week."""
+        back = int("L" in values)
+        if "W" in values:
+            start = self._unit(1, back).start + values["W"] * _DAY
+        else:
+            start = self._unit(2, back).start.replace(day=values["D"])
+        return Span(start, start + _DAY)
 
     def _range(self, tokens: Sequence[_Token]) -> Iterator[Span]:
         """Yield the time between two ends. An end without a year is the nearest to the other."""
@@ -299,8 +343,13 @@ def _readings(text: str) -> Iterator[tuple[int, int, int]]:
     first, second, third = [*map(int, re.findall(r"\d+", text)), 0, 0][:3]
     if first in _YEARS:
         yield first, second, third
-    elif not third:
+    elif not third and not set(text).intersection("./-"):
         yield 0, first, second
+    elif third < 100:
+        own = 2000 + third if third else 0
+        yield own, second, first
+        if "." not in text:
+            yield own, first, second
     else:
         yield third, second, first
         if "." not in text:

@@ -1,11 +1,13 @@
-"""Chooses and cuts the texts to embed, and defines the values that a vector store returns."""
+"""Chooses, cuts and embeds texts, and defines the values that a vector store returns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from compact.errors import InvalidInput, ModelFailed
 from compact.messages.messages import Message
+from compact.messages.protocols import CutsTexts, Embedder
 from compact.text.speakers import speaker_of
 
 PIECE = 1_000
@@ -99,3 +101,46 @@ def _overlapping(text: str, end: int, overlap: int) -> int:
     blank = text.find(" ", start, end)
     # Begin after a space if there is one, so that no word is cut.
     return blank + 1 if 0 <= blank < end - 1 else start
+
+
+def pieces_by(embedder: Embedder, text: str) -> list[str]:
+    """Cut a text into pieces that fit the embedder. A blank text gives no pieces."""
+    if not text or text.isspace():
+        return []
+    return embedder.pieces(text) if isinstance(embedder, CutsTexts) else cut(text)
+
+
+def embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+    """Return the texts' vectors, in the form in which they are stored.
+
+    Raises:
+        ModelFailed: the model returned too few or too many vectors, or invalid ones.
+    """
+    rows = embedder.embed(texts, query=False)
+    try:
+        return as_stored(rows, len(texts), embedder.dimensions)
+    except InvalidInput as error:
+        raise ModelFailed(f"{embedder.name}: {error}") from None
+
+
+def as_stored(found: Sequence[Numbers], count: int, dimensions: int) -> list[bytes]:
+    """Return vectors as bytes (little-endian float32), each normalized to length 1.
+
+    Raises:
+        InvalidInput: wrong count or dimensions, a zero vector, or a number that is not finite.
+    """
+    import numpy as np
+
+    try:
+        rows = np.asarray(found, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"these are no vectors: {error}") from None
+    if not count and not rows.size:
+        return []
+    if rows.shape != (count, dimensions):
+        shape = " of ".join(map(str, rows.shape))
+        raise InvalidInput(f"{count} vectors of {dimensions} numbers are wanted, not {shape}")
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    if not np.isfinite(lengths).all() or not lengths.all():
+        raise InvalidInput("a vector's length must be a number greater than 0")
+    return [row.tobytes() for row in (rows / lengths).astype("<f4")]

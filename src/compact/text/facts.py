@@ -134,7 +134,7 @@ class Candidates:
                 heapq.heappop(heap)
                 continue
             now = -self._gain(place, weights)
-            if now > heap[0][0]:  # the sentence gains less by now: put it back in its new place
+            if now > heap[0][0]:  # its gain is lower than when it was queued: put it back
                 heapq.heapreplace(heap, (now, place))
                 continue
             heapq.heappop(heap)

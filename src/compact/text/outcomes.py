@@ -79,7 +79,7 @@ class Outcome:
 def target_of(call: ToolCall) -> str:
     """Return the target of a call in one line; empty if its arguments contain no text.
 
-    The target is the command without a change of folder, the file, or the search pattern.
+    The target is the command without the `cd` before it, or the file, or the search pattern.
     """
     strings = [(k, v) for k, v in anchors.strings_of(call.arguments) if v.strip()]
     texts = dict(strings)  # keeps a list's last text: in a shell's arguments, the command

@@ -233,6 +233,8 @@ def _found(text: str, others: Sequence[str]) -> int | None:
 
 
 def _plain(text: str) -> str:
-    """Return a text in lower case, without extra spaces and, unless nothing is left, end marks."""
+    """Return a text in lower case, without extra spaces and final punctuation. If nothing is left,
+    return the text unchanged.
+    """
     words = unicodedata.normalize("NFC", text).casefold().split()
     return " ".join(words).rstrip(_FINAL).rstrip() or text

@@ -32,9 +32,11 @@ from compact.text.recalls import asks
 # --- word forms -----------------------------------------------------------------------------------
 
 _CODE = regex(
-    r"(?<![^\W_])(?:[^\W_]{1,16}(?:[-./][^\W_]{1,16}){1,8}|[0-9]{2,16}(?: [0-9]{2,16}){1,6})"
+    r"(?<![^\W_])(?:[0-9]{2,16}(?:[ ()/.-]{1,3}[0-9]{2,16}){1,8}(?![-./]?[^\W_])"
+    r"|(?:[A-Z]{1,3}|[A-Z]{0,4}[0-9]{1,8}[A-Z]{0,4})(?: [A-Z0-9]{1,8}){1,8}(?![-./]?[^\W_])"
+    r"|[^\W_]{1,16}(?:[-./][^\W_]{1,16}){1,8})"
 )
-_SIGNS = regex(r"[^\W_]+|[-./ ]+")
+_SIGNS = regex(r"[^\W_]+")
 MOST_CODE, LEAST_DIGITS = 24, 3
 """A code without its signs has at most this many characters, and at least this many digits."""
 _CAMEL = regex(r"(?<![^\W_])[A-Z]{0,10}[a-z0-9]{1,40}[A-Z][^\W_]{0,60}(?![^\W_])")
@@ -53,9 +55,18 @@ _LETTERS = str.maketrans(
         "æ": "ae",
         "œ": "oe",
         "ł": "l",
+        "đ": "d",
+        "ё": "\u0435",
+        "أ": "\u0627",
+        "إ": "\u0627",
+        "آ": "\u0627",
+        "ة": "\u0647",
+        "ى": "ي",
     }
 )
-_FOLDED = regex("(?<![^\\W_])[^\\W_]{0,40}[ßäöü\u0131øæœłÄÖÜØÆŒŁ][^\\W_]{0,40}")
+_FOLDED = regex("(?<![^\\W_])[^\\W_]{0,40}[ßäöü\u0131øæœłđёأإآةىÄÖÜØÆŒŁĐЁά-ώΆ-Ώ][^\\W_]{0,40}")
+_MARKS = dict.fromkeys((*range(0x0591, 0x05C8), *range(0x064B, 0x0653), 0x0640))
+"""Hebrew and Arabic vowels and the like, which people mostly leave out."""
 _BEFORE = regex(
     "(?<![^\\W_])(?:[\u05d5\u05d4\u05d1\u05db\u05dc\u05de\u05e9]([\u05d0-\u05ea]{3,})"
     "|[\u0648\u0641]?(?:[\u0628\u0643]?\u0627\u0644|\u0644\u0644)([\u0621-\u064a]{3,}))"
@@ -64,7 +75,7 @@ _BEFORE = regex(
 
 def plain_letters(text: str) -> str:
     """Return the text with letters of full width, ligatures and the like as the usual ones."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_MARKS))
 
 
 def forms_of(text: str) -> Iterator[tuple[str, ...]]:
@@ -72,7 +83,7 @@ def forms_of(text: str) -> Iterator[tuple[str, ...]]:
     The text has plain letters.
     """
     for match in _CODE.finditer(text):
-        code = "".join(piece for piece in _SIGNS.findall(match[0]) if piece[0] not in "-./ ")
+        code = "".join(_SIGNS.findall(match[0]))
         if len(code) <= MOST_CODE and sum(map(str.isdecimal, code)) >= LEAST_DIGITS:
             yield (code.lower(),)
     for match in _CAMEL.finditer(text):

@@ -7,7 +7,7 @@ have to read messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntFlag
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from compact.messages import codec
 from compact.messages.messages import ROLES, Message
-from compact.patterns import regex
 from compact.text.languages import FIRST_PERSON, words_of
 from compact.text.terms import STOP_WORDS, pieces_of, searchable
 
@@ -54,6 +53,14 @@ _TIMES = frozenset().union(*words_of("time_words").values())
 _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
 """A number with this many digits may be a year."""
+_SENTENCE_ENDS = str.maketrans(dict.fromkeys(".!?;…。！？؟", "\n"))
+_CLAUSE_ENDS = _SENTENCE_ENDS | dict.fromkeys(map(ord, ",:，、،"), "\n")
+_REFUSES_AFTER = frozenset(("de", "nl", "sv", "da", "ja", "ko", "tr", "hi", "fa"))
+"""Languages that may put `not` behind the verb: `vergiss es nicht`."""
+NEAR_REFUSAL = 8
+"""At most this many words (in Chinese, characters) are between a refusal and a word of speaking."""
+NEXT = 2
+"""A word of speaking behind a refusal is at most so many words away, if no wish says it."""
 LONG = 200
 """A user's text of more words counts as a document. It is not searched for lasting wishes."""
 
@@ -76,11 +83,14 @@ class Trait(IntFlag):
     """A user says that something changed, is withdrawn, or is not to be talked about."""
     FORGET = 256
     """A user asks to forget something."""
+    BARRED = 512
+    """A user asks not to talk about something."""
 
 
 SCORED = 2 * Trait.AFTER_QUESTION - 1
 """The traits that raise or lower the score of any message."""
-_QUESTION, _OF_SELF, _TIME, _NUMBER, _NAME, _, _STANDING, _CHANGE, _FORGET = map(int, Trait)
+_QUESTION, _OF_SELF, _TIME, _NUMBER, _NAME, _, *_LASTING = map(int, Trait)
+_STANDING, _CHANGE, _FORGET, _BARRED = _LASTING
 """The stored traits as plain numbers, since adding members of `Trait` takes ten times as long."""
 
 
@@ -94,14 +104,6 @@ def _phrases(kind: str) -> dict[str, list[str]]:
     return found
 
 
-_FORGET_THIS = regex(
-    r"(?:^|[.!?;:,\n]\s*)(?:(?:and|now|just|please|und|bitte|por favor|per favore)\s+)*"
-    r"(?:(?:(?:can|could|would|will) you (?:please )?|you (?:can|may|should) )?"
-    r"(?:forget|vergiss|vergessen sie|oubliez?|olvida|olvide|dimentica|esqueça|esquece|vergeet|"
-    r"zapomnij|glöm|glem|unut|забудь(?:те)?)\b|忘了|忘掉|忘れて)(?P<this>[^.!?\n]*)"
-    r"|(?:kannst|könntest) du (?P<that>[^.!?\n]{1,60}) vergessen\b",
-    re.IGNORECASE,
-)
 _PHRASES = {_STANDING: "standing", _CHANGE: "changes"}
 """Trait → the kind of words that show it."""
 
@@ -128,6 +130,7 @@ def noted(message: Message, words: str | None = None) -> Noted:
     signs = _signs_of(text, set(own))
     if message.role == "user" and len(own) <= LONG:
         signs |= _lasting(own) | (_FORGET if forgotten_in(text) else 0)
+        signs |= (_BARRED | _CHANGE) if is_barred_in(text) else 0
     return Noted(
         codec.instant(message.timestamp),
         min(len(pieces) - sum(map(STOP_WORDS.__contains__, pieces)), MOST_WORDS),
@@ -137,12 +140,114 @@ def noted(message: Message, words: str | None = None) -> Noted:
     )
 
 
+_Word = tuple[str, str, str]
+"""How a word stands among the pieces of a sentence, its language, and the word itself."""
+
+
+class _Known(NamedTuple):
+    """Words of one kind in all languages."""
+
+    whole: dict[str, list[_Word]]
+    """The words by their first piece."""
+    begun: list[_Word]
+    """The words that may have other endings."""
+
+    def found(self, padded: str) -> list[tuple[str, int, str]]:
+        """Return the language, the place (index of a piece) and the word of each that is found."""
+        own = [each for first in padded.split() for each in self.whole.get(first, ())]
+        return [
+            (code, padded.count(" ", 0, at), word)
+            for needle, code, word in (*dict.fromkeys(own), *self.begun)
+            if (at := padded.find(needle)) >= 0
+        ]
+
+
+@cache
+def _known(kind: str) -> _Known:
+    """Return the words of one kind. A word that ends in `*` may have other endings."""
+    known = _Known({}, [])
+    for code, words in words_of(kind).items():
+        for word in words:
+            pieces = pieces_of(word.replace("_", " "))
+            row = known.begun if word.endswith("*") else known.whole.setdefault(pieces[0], [])
+            row.append((f" {' '.join(pieces)}{'' if word.endswith('*') else ' '}", code, word))
+    return known
+
+
+@cache
+def _of(kind: str, code: str) -> frozenset[str]:
+    """Return the words of one kind in one language."""
+    return frozenset(words_of(kind).get(code, ()))
+
+
+def _parts(text: str, ends: Mapping[int, str], kinds: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each part of a text, up to one of the ends, that may have words of one of these kinds,
+    and its pieces with blanks around them.
+    """
+    for sentence in text.translate(ends).splitlines():
+        pieces = pieces_of(sentence)
+        if any(not _known(kind).whole.keys().isdisjoint(pieces) for kind in kinds):
+            yield sentence, f" {' '.join(pieces)} "
+
+
+def is_barred_in(text: str) -> bool:
+    """Return whether a text asks not to talk about something: `Never mention Tobias`, `My weight is
+    off limits`. The words are a refusal near a word of speaking, or say it alone.
+
+    `I never mention him` is a report: after `I` or `he`, a refusal needs a wish (`I don't want`).
+    """
+    for _, padded in _parts(text, _CLAUSE_ENDS, ("taboo", "refuses")):
+        if _known("taboo").found(padded):
+            return True
+        pieces, refused = padded.split(), _known("refuses").found(padded)
+        told = _known("mentions").found(padded) if refused else []
+        for code, at, _ in refused:
+            own = [place - at for other, place, _ in told if other == code]
+            least = -NEAR_REFUSAL if code in _REFUSES_AFTER else 1
+            near = [away for away in own if least <= away <= NEAR_REFUSAL and away]
+            polite = _of("courtesies", code) | _of("refuses", code)
+            if near and not polite:
+                return True
+            for away in near:
+                before = pieces[: at + min(away, 0)]
+                if polite.issuperset(before) and away <= NEXT:
+                    return True  # the sentence begins so: it asks
+                wishes = (language for language, _, _ in _known("wishes").found(padded))
+                own_words = FIRST_PERSON.get(code, frozenset())
+                if not own_words.isdisjoint(pieces[: max(at, 1)]) and code in wishes:
+                    return True
+    return False
+
+
+def _is_asked_of_you(before: Sequence[str], code: str) -> bool:
+    """Return whether the words before a verb ask the listener: `please`, `can you`. `I` after
+    `can you` begins something else.
+    """
+    you, polite = _of("asks_you", code), _of("courtesies", code)
+    if polite.issuperset(before):
+        return True
+    # where the verb comes last, what it is about stands between
+    near = before[:2] if code in ("de", "nl") else before[-3:]
+    allowed = you | polite | _of("asks_how", code)
+    return len(near) > (code == "en") and not you.isdisjoint(near) and allowed.issuperset(near)
+
+
 def forgotten_in(text: str) -> str:
     """Return what a sentence asks to forget, as in `Forget my number` and `Can you forget it?`.
     Empty for others, such as `Don't forget it` and `I forget names`.
     """
-    found = _FORGET_THIS.search(text)
-    return (found["this"] or found["that"] or "").strip() if found else ""
+    for sentence, padded in _parts(text, _CLAUSE_ENDS, ("forgets", "unkept")):
+        pieces = padded.split()
+        for code, at, word in (*_known("unkept").found(padded), *_known("forgets").found(padded)):
+            before = pieces[:at]
+            around = pieces if code in _REFUSES_AFTER else pieces[: at + 2]
+            is_asked = word[0] == "!" or _is_asked_of_you(before, code)
+            if word not in _of("unkept", code):  # whose words may refuse themselves
+                is_asked &= _of("refuses", code).isdisjoint(around)
+            if is_asked:
+                own = r"[\W_]*".join(map(re.escape, pieces_of(word.replace("_", " "))))
+                return re.sub(own, " ", sentence, count=1, flags=re.IGNORECASE).strip()
+    return ""
 
 
 def _lasting(pieces: list[str]) -> int:

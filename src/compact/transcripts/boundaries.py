@@ -1,14 +1,16 @@
 """Reads transcripts as a stream of rows around their compactions, for `compactctl look`.
 
-The importers build whole conversations. They drop what this needs: times of rows, attachments, what
-a boundary says of itself, and where in the file a row is. This module reads one row at a time and
-never fails: a line that is no JSON, or has the wrong shape, is counted and left out.
+The other readers build whole conversations. They drop what this module needs: times of rows,
+attachments, the facts in a compaction's row, and the place of a row in the file. This module reads
+one row at a time and never fails: a line that is no JSON, or has the wrong form, is counted and
+left out.
 
-- Files are found by their content. A file is read only if it has a compaction: a search for a few
-  bytes comes before any JSON.
+- Files are found by their content. A file is read only if it has a compaction, which a search for a
+  few bytes shows before any JSON is parsed.
 - Rows of sub-agents have their own `chain`.
-- A row with a known `uuid` is a retry and left out.
-- `said` and the values of `calls` are the agent's words; `said` and `results` are what was shown.
+- A row with a known `uuid` is a repetition and is left out.
+- `said` and the values of `calls` are what the agent wrote. `said` and `results` are what it was
+  shown.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ from compact.text.speakers import spoken_text
 
 Kind = Literal["agent", "user", "typed", "given", "boundary"]
 LONGEST_LINE = 32_000_000
-"""Bytes. A longer line is left out: no row that a person or an agent wrote is as long."""
+"""The longest line that is read, in bytes. No row that a person or an agent wrote is as long."""
 _HEAD, _CHUNK = 16_384, 1 << 20
 _WRONG = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-"""What a row of a wrong shape may raise while it is read."""
+"""Errors that a row of a wrong form may raise while it is read."""
 _MARKS: dict[str, tuple[bytes, ...]] = {
     "claude_code": (b'"compact_boundary"',),
     "codex": (b'"compacted"',),
     "pi": (b'"compaction"',),
     "opencode": (b'"summary": true', b'"summary":true'),
 }
-"""Program → what stands in each file of its with a compaction, and in few others."""
+"""Program → bytes that are in each of its files with a compaction, and in few others."""
 _SIGNS: dict[str, re.Pattern[bytes]] = {
     "codex": re.compile(rb'\A\s*\{.{0,80}"type": ?"session_meta"'),
     "pi": re.compile(rb'\A\s*\{"type": ?"session"'),
@@ -48,9 +50,9 @@ _SIGNS: dict[str, re.Pattern[bytes]] = {
         rb'(?s:.*)"(?:parentUuid|leafUuid|sessionId|messageId)"'
     ),
 }
-"""Program → how its files begin."""
+"""Program → a pattern of the beginning of its files."""
 _COPY = b',"toolUseResult":'
-"""Where Claude Code's second copy of a result begins. It is half of a file, and not parsed."""
+"""The start of Claude Code's second copy of a result. It is half of a file, and is not parsed."""
 
 
 class Call(NamedTuple):
@@ -70,7 +72,7 @@ class Result(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """What a file says of one compaction. Times are in seconds."""
+    """The facts that a file records of one compaction. `seconds` is the pause."""
 
     key: str
     time: str
@@ -78,25 +80,25 @@ class Boundary(NamedTuple):
     tokens: int | None
     seconds: float | None
     kept: frozenset[str]
-    """Keys of the rows before it that the agent still sees, word for word."""
+    """Keys of the earlier rows that the agent still sees word for word."""
     summary: str = ""
     is_readable: bool = True
-    """Whether the summary is text. Codex encrypts it, and keeps the person's messages beside it."""
+    """Whether the summary is text. Codex encrypts it, and keeps the person's messages."""
 
 
 class Row(NamedTuple):
-    """One row of a conversation, as far as counting needs it."""
+    """One row of a conversation, with the fields that the measures need."""
 
     kind: Kind
     key: str = ""
     chain: str = ""
-    """Empty in the session itself, else the sub-agent's id."""
+    """The id of the sub-agent. It is empty for a row of the session itself."""
     time: str = ""
     said: str = ""
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()
     person: str = ""
-    """A person's own words."""
+    """The words that a person typed, without what a program added."""
     is_summary: bool = False
     boundary: Boundary | None = None
     cached: int | None = None
@@ -106,20 +108,20 @@ class Row(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        """The texts in its calls and results."""
+        """The texts in the row's calls and results."""
         arguments = [text for call in self.calls for text in values(call.arguments)]
         return arguments + [result.text for result in self.results]
 
 
 class Found(NamedTuple):
-    """A file with a conversation."""
+    """A file that holds a conversation."""
 
     path: Path
     format: str
     size: int
     modified: float
     is_part: bool
-    """Whether it holds a sub-agent's part of another file's session."""
+    """Whether the file holds a sub-agent's part of a session in another file."""
 
 
 def homes() -> list[Path]:
@@ -136,7 +138,7 @@ def homes() -> list[Path]:
 
 
 def find(paths: list[Path]) -> Iterator[Found]:
-    """Yield the conversations in files and folders, in order of their paths."""
+    """Yield the conversations in files and folders, in the order of their paths."""
     seen = set[tuple[int, int]]()
     for path in paths:
         for file in sorted(_files(path)):
@@ -164,7 +166,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _format_of(head: bytes) -> str:
-    """Return which program wrote a file that begins like this; empty if none of ours did."""
+    """Return the program that wrote a file with this beginning. Empty if no known program did."""
     return next((name for name, sign in _SIGNS.items() if sign.search(head)), "")
 
 
@@ -190,16 +192,16 @@ class Reader:
 
     file: Found
     broken: int = 0
-    """How many lines could not be read."""
+    """Number of lines that could not be read."""
     _seen: set[str] = field(default_factory=set)
     _waiting: list[str] = field(default_factory=list)
-    """Prompts that the user typed while the agent worked."""
-    _taken: list[str] = field(default_factory=list)
+    """Prompts that the user typed while the agent worked, and that the agent did not get yet."""
+    _delivered: list[str] = field(default_factory=list)
     _tokens: int | None = None
     _summaries: set[str] = field(default_factory=set)
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows in the file's order. A file that vanishes ends early."""
+        """Yield the rows in the file's order. If the file vanishes, they end early."""
         take = getattr(self, f"_{self.file.format}")
         try:
             for at, value in self._values():
@@ -280,13 +282,13 @@ class Reader:
                 self._waiting.clear()
 
     def _typed(self, common: Row, text: str) -> Iterator[Row]:
-        """Yield a prompt that the agent got while it worked; newer files say so twice."""
+        """Yield a prompt that the agent got while it worked. Newer files record it twice."""
         if text in self._waiting:
             self._waiting.remove(text)
-        if text in self._taken:
-            self._taken.remove(text)
+        if text in self._delivered:
+            self._delivered.remove(text)
             return
-        self._taken.append(text)
+        self._delivered.append(text)
         if words := spoken_text(text):
             yield common._replace(kind="typed", person=words)
 
@@ -302,14 +304,14 @@ class Reader:
                 summary = "\n".join((_text(payload.get("message")), *texts))
                 key = f"{common.time}/{len(summary)}"
                 is_readable = bool(payload.get("message"))
-                told = (common.time, None, self._tokens, None, frozenset[str]())
-                made = Boundary(key, *told, summary, is_readable)
+                facts = (common.time, None, self._tokens, None, frozenset[str]())
+                made = Boundary(key, *facts, summary, is_readable)
                 yield common._replace(kind="boundary", boundary=made)
             case "event_msg", "user_message" if payload.get("kind") in (None, "plain"):
                 yield common._replace(kind="typed", person=_text(payload["message"]).strip())
             case "event_msg", "token_count":
                 usage = (payload.get("info") or {}).get("last_token_usage") or {}
-                self._tokens = _whole(usage.get("total_tokens")) or self._tokens
+                self._tokens = _int_or_none(usage.get("total_tokens")) or self._tokens
             case "response_item", "message":
                 kind: Kind = "agent" if payload["role"] == "assistant" else "user"
                 yield common._replace(kind=kind, said=_joined(payload["content"]))
@@ -329,7 +331,7 @@ class Reader:
         if row["type"] == "compaction":
             first = row.get("firstKeptEntryIndex")
             kept = frozenset(f"row {n}" for n in range(first, number)) if first else frozenset()
-            tokens, summary = _whole(row.get("tokensBefore")), _text(row["summary"])
+            tokens, summary = _int_or_none(row.get("tokensBefore")), _text(row["summary"])
             made = Boundary(key, common.time, None, tokens, None, kept, summary)
             yield common._replace(kind="boundary", boundary=made)
         elif row["type"] == "message":
@@ -362,8 +364,8 @@ class Reader:
 
 
 def parsed(line: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Parse a line of JSON, without the second copy of a result. Bytes that are no UTF-8, and lone
-    surrogates, are replaced.
+    """Return a line of JSON as a value, without the second copy of a result. Bytes that are not
+    UTF-8, and halves of surrogate pairs, are replaced.
 
     Raises:
         ValueError: the line is no JSON.
@@ -391,12 +393,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _whole(value: object) -> int | None:
+def _int_or_none(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
 def _joined(content: object) -> str:
-    """Return the text of a message's or a result's content."""
     if isinstance(content, list):
         texts = (block.get("text") for block in content if isinstance(block, dict))
         return "\n".join(text for text in texts if isinstance(text, str))
@@ -413,7 +414,6 @@ def values(value: object) -> Iterator[str]:
 
 
 def _spoken(common: Row, row: dict[str, Any], message: dict[str, Any]) -> Row:
-    """Read a message of Claude Code."""
     content, usage = message.get("content"), message.get("usage")
     blocks = content if isinstance(content, list) else []
     said = content if isinstance(content, str) else ""
@@ -425,7 +425,7 @@ def _spoken(common: Row, row: dict[str, Any], message: dict[str, Any]) -> Row:
             if b["type"] == "tool_use"
         )
         usage = usage if isinstance(usage, dict) else {}
-        cached = _whole(usage.get("cache_creation_input_tokens"))
+        cached = _int_or_none(usage.get("cache_creation_input_tokens"))
         return common._replace(kind="agent", said=said, calls=calls, cached=cached)
     results = tuple(
         Result(_text(b.get("tool_use_id")), _joined(b.get("content")), bool(b.get("is_error")))
@@ -443,19 +443,19 @@ def _spoken(common: Row, row: dict[str, Any], message: dict[str, Any]) -> Row:
 
 
 def _boundary(common: Row, row: dict[str, Any]) -> Boundary:
-    told = row.get("compactMetadata")
-    told = told if isinstance(told, dict) else {}
+    facts = row.get("compactMetadata")
+    facts = facts if isinstance(facts, dict) else {}
     trigger, pause, kept = (
-        told.get("trigger"),
-        told.get("durationMs"),
-        told.get("preservedMessages"),
+        facts.get("trigger"),
+        facts.get("durationMs"),
+        facts.get("preservedMessages"),
     )
     kept = kept if isinstance(kept, dict) else {}
     return Boundary(
         common.key or common.time,
         common.time,
         trigger == "auto" if isinstance(trigger, str) else None,
-        _whole(told.get("preTokens")),
+        _int_or_none(facts.get("preTokens")),
         pause / 1000 if isinstance(pause, int | float) else None,
         frozenset(x for x in kept.get("allUuids") or kept.get("uuids") or () if _text(x)),
     )
@@ -474,8 +474,8 @@ def _codex_result(call_id: str, output: object) -> Result:
     value = _arguments(output)
     text, failed = _joined(value), False
     if isinstance(value, dict):
-        told = value.get("metadata")
-        failed = isinstance(told, dict) and told.get("exit_code") not in (0, None)
+        facts = value.get("metadata")
+        failed = isinstance(facts, dict) and facts.get("exit_code") not in (0, None)
         text = _joined(value.get("output", value.get("content")))
     failed = failed or bool(re.match(r"(?s).{0,200}?[Ee]xited with code [1-9]", text))
     return Result(call_id, text, failed)

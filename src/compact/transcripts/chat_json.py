@@ -1,9 +1,9 @@
-"""Plain chat files: the messages of a provider as JSON.
+"""Reads and writes plain chat files: the messages of a provider as JSON.
 
-The shapes: a JSON list of messages; an object with `messages` (and `tools`, `system`), as in a
-request body; a request body of the Responses API with `input` (and `tools`, `instructions`); JSON
-Lines of messages; JSON Lines of such objects. Messages are in any wire format. If they do not show
-which, a system prompt in the field `system` means Anthropic's.
+Four forms are read: a JSON list of messages; an object with `messages` (and `tools`, `system`), as
+in a request body; a request body of the Responses API with `input` (and `tools`, `instructions`);
+JSON Lines of messages or of such objects. Messages are in any wire format. If the messages do not
+show which, a system prompt in the field `system` means Anthropic's.
 
 These files are input for a provider, so their tool calls must be valid. These are refused: a result
 without an earlier call, a call id that is used again before its result came, and a second result of
@@ -18,7 +18,7 @@ from typing import Any
 
 from compact.errors import InvalidTranscript, ServerHeldState
 from compact.json_text import write_json
-from compact.messages.formats.known import FORMATS, format_of, told_by
+from compact.messages.formats.known import FORMATS, format_of, only_format
 from compact.messages.formats.responses import OUTPUT_OF, refuse_server_state
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import COMPACTIONS, Message
@@ -30,13 +30,13 @@ NAME = "chat"
 _ITEM_TYPES = frozenset(
     ("reasoning", "item_reference", "mcp_list_tools", *COMPACTIONS, *OUTPUT_OF.values())
 )
-"""Types of Responses API items that are not messages. Those of hosted tools end in `_call`."""
+"""Types of Responses API items other than messages. Those of hosted tools end in `_call`."""
 _ITEMS = ("messages", "input", "output", "items")
-"""Keys for an object's messages. All but the first belong to the Responses API."""
+"""Keys for an object's list of messages. All but the first belong to the Responses API."""
 _SYSTEM = ("system", "instructions")
-"""Keys for a system prompt in a separate field: of Anthropic, and of the Responses API."""
+"""Keys for a system prompt in a separate field: Anthropic's, and the Responses API's."""
 _SYSTEM_ID = "m0"
-"""A system prompt in a separate field becomes the first message. Message ids are positions."""
+"""The id of the message made from a system prompt in a separate field. It is the first message."""
 _INDENT = regex(rb"\s*[\[{]\r?\n( *)")
 
 Item = tuple[int | None, Any]
@@ -56,7 +56,7 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """Read one conversation. These files have no boundaries, so `active` changes nothing.
+    """Read one conversation. These files record no compactions, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: names the line or the message's path.
@@ -70,7 +70,7 @@ def read(
 
 
 def render(transcript: Transcript, messages: Sequence[Message]) -> str:
-    """Write the messages in the container's shape and wire format."""
+    """Write the messages in the form and the wire format of the file that was read."""
     container = transcript.container
     fields = dict(container.fields)
     if transcript.format == NAME and (beside := _system_at(fields)):
@@ -105,12 +105,10 @@ def _is_conversation(value: object) -> bool:
 
 
 def _items_at(value: Mapping[str, Any]) -> str:
-    """Return the key of an object's messages."""
     return next((key for key in _ITEMS if key in value), _ITEMS[0])
 
 
 def _system_at(fields: Mapping[str, Any]) -> str | None:
-    """Return the key of a system prompt in a separate field."""
     return next((key for key in _SYSTEM if fields.get(key) is not None), None)
 
 
@@ -128,7 +126,6 @@ def _indent(data: bytes) -> int | None:
 
 
 def _read_object(document: Document, conversation: int | None) -> Transcript:
-    """Read one object of a file: the only one, or one of JSON Lines."""
     line, value = choose(
         document.rows, conversation, source=document.source, titles=lambda: titles(document)
     )
@@ -184,15 +181,15 @@ def _add(found: Collected, wire: WireFormat, raw: Any, place: str, line: int | N
 
 
 def _format_of(raws: Sequence[Any], fields: Mapping[str, Any], source: str) -> WireFormat:
-    """Return the wire format of the messages. If they do not show it, other fields decide."""
+    """Return the wire format of the messages. If they do not show it, the other fields decide."""
     if _items_at(fields) == "input":
         try:
             refuse_server_state({**fields, "input": raws})
         except ServerHeldState as error:
             raise InvalidTranscript(source, str(error)) from None
         return FORMATS["responses"]
-    is_told = any(isinstance(raw, dict) and told_by(raw) for raw in raws)
-    return FORMATS["anthropic"] if "system" in fields and not is_told else format_of(raws)
+    is_clear = any(isinstance(raw, dict) and only_format(raw) for raw in raws)
+    return FORMATS["anthropic"] if "system" in fields and not is_clear else format_of(raws)
 
 
 def _tools(value: object, source: str) -> tuple[Mapping[str, Any], ...]:
@@ -213,7 +210,6 @@ def _without_system(messages: Sequence[Message], given: object) -> tuple[Any, li
 
 
 def _check_calls(found: Collected, places: Sequence[tuple[int, int | None]], key: str) -> None:
-    """Refuse tool calls and results that no provider would accept."""
     offset = len(found.messages) - len(places)
     for index, reason in _broken_calls(found.messages):
         at, line = places[index - offset]

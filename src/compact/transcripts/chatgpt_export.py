@@ -1,18 +1,19 @@
-"""Reads the `conversations.json` of a ChatGPT account's export: a list of conversations. Each is a
-tree, `{title, mapping: {id: {message, parent, children}}, current_node}`.
+"""Reads the `conversations.json` of a ChatGPT account's export: a list of conversations.
 
+Each conversation is a tree, `{title, mapping: {id: {message, parent, children}}, current_node}`.
 Decisions:
 
 - The branch that ends in `current_node` is the conversation. Messages of other branches (edited
   prompts, repeated replies) are left out, and counted.
 - A message to a tool (`recipient`) is a call. The tool's messages after it are its results. These
-  files have no ids for calls: a result answers the oldest waiting call to the tool, else the call
-  just before.
+  files have no ids for calls: a result answers the oldest waiting call to the tool, or else the
+  call just before.
 - Reasoning (`thoughts`) belongs to the reply after it.
-- What the user set for all conversations (`user_editable_context`) and what the model remembered
-  (`model_editable_context`) are system messages. Other hidden messages of the role `user` are
-  `injected`. Messages without contents are left out, and counted.
-- The export has only the names of pictures, sound and files: shown in brackets, and counted.
+- Texts that the user set for all conversations (`user_editable_context`) and that the model
+  remembered (`model_editable_context`) are system messages. Other hidden messages of the role
+  `user` are `injected`. Messages without contents are left out, and counted.
+- The export has only the names of pictures, sound and files. They are shown in brackets, and
+  counted.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from compact.transcripts.transcript import Row, Transcript, text_or
 
 NAME = "chatgpt_export"
 _SET_FOR_ALL = ("user_editable_context", "model_editable_context")
-"""Content types that apply to all conversations of the account."""
+"""Content types of texts that apply to all conversations of the account."""
 _ABOUT = ("about_user_message", "about_model_message")
-"""Keys under which older messages keep custom instructions."""
+"""Keys under which older messages have the user's instructions for all conversations."""
 _CONTEXT = ("user_profile", "user_instructions", "model_set_context", "repository", "repo_summary")
-"""Keys for the texts of contents that apply to all conversations."""
+"""Keys for the texts in contents that apply to all conversations."""
 
 
 def recognizes(document: Document) -> bool:
@@ -94,7 +95,7 @@ class _Tree:
     mapping: Mapping[str, Any]
 
     def path(self, current: object) -> list[str]:
-        """Return the nodes from the root to the current one, or to the newest leaf.
+        """Return the nodes from the root to the current node, or to the newest leaf.
 
         Raises:
             InvalidTranscript: a node is no object, or is its own ancestor.
@@ -122,7 +123,7 @@ class _Tree:
         return time if isinstance(time, int | float) else 0.0
 
     def notes(self, path: Sequence[str]) -> tuple[str, ...]:
-        """Say how many messages are in other branches."""
+        """Return a note on how many messages are in other branches."""
         shown = set(path)
         others = sum(
             isinstance(node.get("message"), dict) and name not in shown
@@ -136,12 +137,12 @@ class _Tree:
 class _ShownBranch(Paired):
     model: str | None = None
     _thoughts: list[Part] = field(default_factory=list)
-    """Reasoning that waits for its reply."""
+    """Reasoning that is waiting for its reply."""
     _thinking: list[Row] = field(default_factory=list)
-    """The messages that hold this reasoning."""
+    """The rows that hold this reasoning."""
 
     def take(self, name: str, node: Row) -> None:
-        """Take one node.
+        """Add the message of one node.
 
         Raises:
             InvalidTranscript: its message has no author with a role, or no content.
@@ -227,8 +228,8 @@ class _ShownBranch(Paired):
         return is_tool and message["author"]["role"] == "assistant"
 
     def _result(self, kind: str, text: str, message: Row, time: datetime | None) -> None:
-        """Add a tool's message as the result of the waiting call to the tool, or as a further
-        result of the last call.
+        """Add a tool's message as a result. It is the result of the waiting call to the tool, or a
+        further result of the last call.
         """
         call = self.waiting_call(message["author"].get("name")) or self.last_call()
         result = ToolResult("", text, is_error=kind == "system_error")

@@ -1,8 +1,8 @@
-"""Reads the tables `conversations` and `messages` of an older assistant's SQLite database.
-`transcripts.sqlite_chats` turns the rows into messages.
+"""Reads conversations and messages from the tables of SQLite databases that assistants wrote.
 
-SQLite opens only a copy, so no file appears next to the original. The newest rows, which may still
-be in the database's log, are read too.
+`transcripts.sqlite_chats` turns the rows into messages. SQLite opens only a copy, so that no file
+appears next to the original. The newest rows, which may still be in the database's log, are read
+too.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import apsw
 
 from compact.errors import InvalidTranscript
 
-BESIDE = ("-wal", "-journal")
+LOG_SUFFIXES = ("-wal", "-journal")
 """Suffixes of files that belong to a database."""
 _TABLES = ("conversations", "messages")
 _LINKS = ("conversation_id", "conversationid", "conv_id", "chat_id", "thread_id", "session_id")
-"""Columns that may hold the id of a message's conversation."""
+"""Columns that may hold the id of the conversation of a message."""
 _KEYS = ("id", "conversation_id", "uuid")
-"""Columns that may hold a conversation's id."""
+"""Columns that may hold the id of a conversation."""
 
 Cells = dict[str, Any]
 
 
 def conversations(data: bytes, beside: Mapping[str, bytes], source: str) -> list[Cells]:
-    """Return all conversations as `{"conversation": row, "messages": rows}`, in table order.
-    Messages whose conversation has no row come last, grouped by its id.
+    """Return all conversations as `{"conversation": row, "messages": rows}`, in the order of the
+    table. Messages whose conversation has no row come last, grouped by its id.
 
     Raises:
         InvalidTranscript: the database is damaged, or does not have these tables.
@@ -76,7 +76,7 @@ def _read(db: apsw.Connection, source: str) -> list[Cells]:
 
 
 def _llm_logs(db: apsw.Connection, names: set[str]) -> dict[Any, Cells]:
-    """Read the logs of the program `llm`. Each of its rows has a prompt and a response."""
+    """Return the conversations in the logs of `llm`. Each row has a prompt and a response."""
     listed = (
         db.execute("SELECT id, name, model FROM conversations") if "conversations" in names else ()
     )
@@ -130,11 +130,11 @@ _LLM_BESIDE = {
         for name in ("system", "prompt")
     },
 }
-"""A table in which `llm` keeps more about its responses → the query for the table."""
+"""A table in which `llm` keeps more about its responses → the query that reads it."""
 
 
 def _rows(db: apsw.Connection, sql: str) -> Iterator[Cells]:
-    """Yield the rows of a query, by lower-case column names."""
+    """Yield the rows of a query as dictionaries. Column names are in lower case."""
     cursor = db.execute(sql)
     names: list[str] = []
     for row in cursor:

@@ -54,7 +54,7 @@ _SPOKEN = ("user", "assistant")
 """Types of rows that hold messages."""
 _SYNTHETIC = "<synthetic>"
 _OTHERS = "mcp__"
-"""How the names of tools begin that are not the program's own."""
+"""The beginning of the names of tools that are not Claude Code's own."""
 _INJECTED = MessageMetadata(source="injected")
 _CHECKPOINT = MessageMetadata(source="checkpoint")
 _PERSON = MessageMetadata(source="person")
@@ -111,12 +111,11 @@ def _is_event(row: object) -> bool:
 
 
 def is_boundary(row: Row) -> bool:
-    """Whether a row says that the program compacted the conversation here."""
+    """Whether a row records that Claude Code compacted the conversation at this place."""
     return row.get("subtype") == "compact_boundary"
 
 
 def _is_side(row: Row) -> bool:
-    """Whether a row belongs to a sub-agent."""
     return bool(row.get("isSidechain") or row.get("parent_tool_use_id"))
 
 
@@ -133,7 +132,6 @@ def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
 
 
 def _last_of(rows: list[tuple[int, dict[str, Any]]], key: str) -> str | None:
-    """Return the last text under this key."""
     values = (row.get(key) for _, row in reversed(rows))
     return next((each for each in values if isinstance(each, str)), None)
 
@@ -148,14 +146,14 @@ class _Log(Collected):
     """Results that came before the rest of the reply that made the calls."""
     _has_originals: bool = False
     compacted: int = 0
-    """How many messages came before the last boundary."""
+    """The number of messages before the last compaction."""
     _boundary: int = 0
-    """The line of that boundary."""
+    """The line of that compaction's row."""
     takes_sidechain: bool = False
-    """Whether the file is a sub-agent's own. Then sidechain rows are its conversation."""
+    """Whether the file is a sub-agent's own. Then its sidechain rows are the conversation."""
 
     def take(self, number: int, row: dict[str, Any]) -> None:
-        """Take one row."""
+        """Add one row of the file."""
         if row["type"] not in _SPOKEN:
             self.left_out[f"{row['type']} row"] += 1
             if not row.get("isSidechain"):
@@ -194,7 +192,6 @@ class _Log(Collected):
             self.rows[message.id] = (row,)
 
     def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:
-        """Turn the rows of the open reply into one message."""
         if not self._reply:
             return
         message = self._message(self._reply)
@@ -209,7 +206,7 @@ class _Log(Collected):
         self._reply, self._later = [], []
 
     def _refusals(self, message: Message) -> tuple[PersonWords, ...]:
-        """Return the user's reasons for refusals, from results of the program's own tools. Errors
+        """Return the user's reasons for refusals, from results of Claude Code's own tools. Errors
         of other tools may only look like a refusal.
         """
         refusals = [
@@ -241,7 +238,7 @@ class _Log(Collected):
         return bool(last and last == message.get("id"))
 
     def _reopened(self, message: dict[str, Any]) -> bool:
-        """Reopen the last reply if the row continues it while a call waits. Say whether it does."""
+        """Reopen the last reply if the row continues it while a call waits. Return whether so."""
         at = len(self.messages) - 1
         while at > 0 and self.messages[at].tool_results:
             at -= 1

@@ -1,13 +1,13 @@
 """Reads prompts that the user typed into Claude Code while the model worked.
 
-The file has them as `queue-operation` rows, not as messages. `enqueue` has the text. `remove` means
-that the model got it in the middle of a turn; newer files have a `queued_command` attachment too.
-`dequeue` means that a turn began with it; its user row follows. `popAll` means that the user took
-the prompts back to change them.
+The file records them as `queue-operation` rows, not as messages. `enqueue` has the text. `remove`
+means that the model got the prompt in the middle of a turn; newer files also have a
+`queued_command` attachment. `dequeue` means that a turn began with the prompt; its user row
+follows. `popAll` means that the user took the prompts back to change them.
 
-A prompt that the model got, or that never left the queue, becomes one user message. It comes where
-it left the queue, or at the first later place where a conversation may be cut. A prompt that a user
-row repeats is not added again.
+A prompt that the model got, or that never left the queue, becomes one user message. It is placed
+where it left the queue, or at the first later place where a conversation may be cut. A prompt that
+a user row repeats is not added again.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Queue:
     """The queued prompts of a file."""
 
     _waiting: list[_Prompt] = field(default_factory=list)
-    _left: list[_Prompt] = field(default_factory=list)
+    _done: list[_Prompt] = field(default_factory=list)
 
     def take(self, number: int, row: Row, at: int) -> None:
-        """Take a row that is not a message. `at` messages came before it."""
+        """Read a row that is not a message. `at` is the number of messages before it."""
         content = row.get("content")
         text = content if isinstance(content, str) else None
         match row.get("operation"):
@@ -67,37 +67,37 @@ class Queue:
         if attachment.get("commandMode", "prompt") != "prompt":
             return
         text = _text_of(attachment.get("prompt"))
-        queued = [p for p in (*self._left, *self._waiting[::-1]) if p.text.strip() == text.strip()]
+        queued = [p for p in (*self._done, *self._waiting[::-1]) if p.text.strip() == text.strip()]
         if queued:
             prompt = queued[-1]
             self._leave(prompt.text, at)
         else:
             prompt = _Prompt(text, row, number, at)
-            self._left.append(prompt)
+            self._done.append(prompt)
         prompt.row = {**row, "timestamp": attachment.get("timestamp", row.get("timestamp"))}
 
     def _leave(self, said: str | None, at: int, *, began_a_turn: bool = False) -> None:
-        """Take the prompt with this text from the queue. Without a text, take the oldest."""
+        """Remove the prompt with this text from the queue. Without a text, remove the oldest."""
         for index, prompt in enumerate(self._waiting):
             if said is None or prompt.text == said:
                 prompt.at, prompt.began_a_turn = at, began_a_turn
-                self._left.append(self._waiting.pop(index))
+                self._done.append(self._waiting.pop(index))
                 return
 
     def repeat(self, text: str) -> None:
         """Remove the waiting prompts that this user message contains."""
-        self._waiting = [p for p in self._waiting if not _says(text, p.text)]
+        self._waiting = [p for p in self._waiting if not _has_lines(text, p.text)]
 
     def placed(
         self, messages: Sequence[Message], rows: Mapping[str, tuple[Row, ...]]
     ) -> list[tuple[int, int, dict[str, Any]]]:
-        """Return the prompts that become messages: the index of the message after each, its line,
-        and its user row.
+        """Return the prompts that become messages. Each has the index of the message after it, its
+        line, and its user row.
         """
         placed = list[tuple[int, int, dict[str, Any]]]()
-        for prompt in sorted((*self._left, *self._waiting), key=lambda p: p.number):
+        for prompt in sorted((*self._done, *self._waiting), key=lambda p: p.number):
             at = len(messages) if prompt.at is None else min(prompt.at, len(messages))
-            if not _words(prompt.text) or _is_repeated(prompt, messages[at:]):
+            if not _user_text(prompt.text) or _is_repeated(prompt, messages[at:]):
                 continue
             while not may_cut_before(messages, at):
                 at += 1
@@ -113,30 +113,30 @@ def _text_of(prompt: object) -> str:
     return "\n".join(str(b["text"]) for b in blocks if isinstance(b, dict) and "text" in b)
 
 
-def _words(text: str) -> str:
-    """Return the user's words in a prompt. A command alone has none."""
+def _user_text(text: str) -> str:
+    """Return what the user wrote in a prompt. It is empty for a command alone."""
     words = spoken_text(text)
     return "" if words.startswith("/") and len(words.split()) == 1 else words
 
 
 def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
-    """Whether the user's next message, before any reply, is this prompt."""
+    """Whether the user's next message, before any reply, repeats this prompt."""
     for message in after:
         match speaker_of(message):
             case "assistant":
                 return False
             case "person":
-                return prompt.began_a_turn or _says(person_text(message), prompt.text)
+                return prompt.began_a_turn or _has_lines(person_text(message), prompt.text)
     return False
 
 
-def _says(text: str, prompt: str) -> bool:
-    """Whether the text holds the prompt as whole lines."""
+def _has_lines(text: str, prompt: str) -> bool:
+    """Whether the text contains the prompt as whole lines."""
     return bool(prompt.strip()) and f"\n{prompt.strip()}\n" in f"\n{text.strip()}\n"
 
 
 def _row(prompt: _Prompt, near: Row) -> dict[str, Any]:
-    """Build the user row that Claude Code would have written for the prompt."""
+    """Return the user row that Claude Code would have written for the prompt."""
     common = {k: v for k, v in near.items() if k in COMMON}
     own = {k: v for k, v in prompt.row.items() if k not in _NOT_OF_USERS}
     own_uuid = uuid.uuid5(_NAMESPACE, f"{own.get('sessionId')}/{prompt.number}/{prompt.text}")

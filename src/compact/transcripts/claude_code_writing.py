@@ -1,11 +1,11 @@
 """Writes Claude Code sessions: a complete new file in Claude Code's format.
 
-The file has a `compact_boundary` row and one summary row. Then come the kept rows in log order with
-their uuids, as one chain of parents, without progress, snapshots and raw results. The output
-depends on the input only: new uuids are made from the content, and the boundary has the time of the
-last kept row. Without a summary there is no boundary.
+The file has a `compact_boundary` row and one summary row. After them come the kept rows in log
+order with their uuids, as one chain of parents, without progress, snapshots and raw results. The
+output depends on the input only: new uuids are made from the content, and the boundary has the time
+of the last kept row. Without a summary there is no boundary.
 
-The boundary has the shape of boundaries in real sessions: the summary comes directly after it, and
+The boundary has the form of boundaries in real sessions: the summary comes directly after it, and
 all kept messages come after the summary. Nobody has tried to resume such a file.
 """
 
@@ -39,7 +39,7 @@ _WRITER = Anthropic()
 def render(transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int) -> str:
     """Write the messages as Claude Code JSON Lines.
 
-    `pre_tokens` says how many tokens the context had before, for the boundary row. Several
+    `pre_tokens` is the number of tokens of the context before, for the boundary row. Several
     checkpoints become one summary row, with an empty line between their texts.
     """
     checkpoints = [m for m in messages if m.metadata.source == "checkpoint"]
@@ -53,7 +53,7 @@ def render(transcript: Transcript, messages: Sequence[Message], *, pre_tokens: i
 
 
 def _template(transcript: Transcript, kept: Sequence[Message]) -> tuple[Row, str]:
-    """Return the common keys of the session's rows, and the time of the last kept row."""
+    """Return the keys that the session's rows share, and the time of the last kept row."""
     for message in reversed(kept):
         rows = transcript.rows.get(message.id)
         if rows:
@@ -68,8 +68,6 @@ def _moment(message: Message) -> str:
 
 @dataclass(slots=True)
 class _File:
-    """The new rows. Each is the child of the row before it."""
-
     transcript: Transcript
     template: Row
     time: str
@@ -111,7 +109,7 @@ class _File:
         )
 
     def add_message(self, message: Message) -> None:
-        """Add the rows of a message, with changed blocks where it was edited."""
+        """Add the rows of a message. If the message was edited, blocks are changed."""
         rows = self.transcript.rows.get(message.id)
         if rows is None:
             self._append(self._new_row(message))
@@ -141,14 +139,14 @@ class _File:
         self.written.append(row)
 
     def _new_uuid(self, kind: str, text: str) -> str:
-        """Make a uuid from content and place, so that the same input gives the same bytes."""
+        """Return a uuid made from content and place: the same input gives the same bytes."""
         place = f"{self.template.get('sessionId')}/{kind}/{len(self.written)}"
         digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         return str(uuid.uuid5(_NAMESPACE, f"{place}/{digest}"))
 
 
 def _edited(message: Message, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of an edited message with their remaining blocks, if they have any."""
+    """Yield the rows of an edited message that still have blocks, with these blocks."""
     if isinstance(message.content, str):
         yield {**rows[0], "message": {**rows[0]["message"], "content": message.content}}
         return
@@ -160,7 +158,7 @@ def _edited(message: Message, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _parts_by_row(parts: Sequence[Part], rows: Sequence[Row]) -> list[list[Part]]:
-    """Return each row's parts, matched by their blocks. A new part goes with the one before it."""
+    """Return each row's parts, matched by their blocks. A new part goes with the one before."""
     contents = (row["message"].get("content") for row in rows)
     blocks = [
         (index, block)

@@ -1,12 +1,12 @@
-"""Reads the `conversations.json` of a Claude account's export: a list of `{uuid, name,
-chat_messages: [{sender, content: [{type, …}], text, attachments, files}]}`.
+"""Reads the `conversations.json` of a Claude account's export.
 
-Decisions:
+It is a list of `{uuid, name, chat_messages: [{sender, content: [{type, …}], text, attachments,
+files}]}`. Decisions:
 
 - A reply holds its calls and their results in one content. They become replies and tool messages in
   the same order. A result without an id answers the oldest waiting call to its tool.
-- The text of an attachment becomes an `injected` message after the user's. Of other files, only the
-  names are there: they are shown in brackets, and counted.
+- The text of an attachment becomes an `injected` message after the user's. Of other files, the
+  export has only the names. They are shown in brackets, and counted.
 - If messages name their parents, the conversation is the branch of the current message (else of the
   last one). Messages of other branches are left out, and counted.
 - `text` repeats `content`. It is read only if there is no content.
@@ -46,7 +46,7 @@ def titles(document: Document) -> list[str | None]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """Read one conversation. These files have no boundaries, so `active` changes nothing.
+    """Read one conversation. These files record no compactions, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: names the wrong message.
@@ -83,7 +83,7 @@ def _is_conversation(value: object) -> bool:
 @dataclass(slots=True)
 class _Chat(Paired):
     def take(self, index: int, row: object) -> None:
-        """Take one message.
+        """Add one message of the file.
 
         Raises:
             InvalidTranscript: it has no known sender, or its content is no list.

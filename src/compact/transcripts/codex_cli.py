@@ -1,17 +1,16 @@
-"""Reads OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`. The `response_item`
-rows are the conversation, as items of the Responses API. Older files have the items themselves,
-after a head.
+"""Reads OpenAI Codex CLI rollouts: JSON Lines of `{timestamp, type, payload}`.
 
-Decisions:
+The `response_item` rows are the conversation, as items of the Responses API. Older files have a
+head and then the items themselves. Decisions:
 
 - All other rows are the program's own records, or repeat an item. They are left out, and counted.
 - The user typed a `user` item if a `user_message` event has the same text. The program wrote the
   others (a repository's instructions, the environment): they are `injected`. In a file without such
   events, the text alone decides.
-- A `compacted` row after other items is left out: its originals are in the file. With `active`, or
-  if nothing comes before it, its contents replace the items. They are the `replacement_history`,
-  else what the program itself continues with: the instructions, the user's messages and the
-  summary, which is a checkpoint.
+- A `compacted` row after other items is left out, because its originals are in the file. With
+  `active`, or if nothing comes before it, its contents replace the items. They are the
+  `replacement_history`, or else what the program itself continues with: the instructions, the
+  user's messages and the summary, which is a checkpoint.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from compact.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcri
 NAME = "codex_cli"
 _TYPES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")
 _TYPED = (None, "plain")
-"""Values of `kind` in a `user_message` event that the user typed. Some events have no kind."""
+"""Values of `kind` in a `user_message` event with typed text. Some events have no kind."""
 _PARSER = Responses()
 
 
@@ -52,7 +51,7 @@ def _is_record(row: Row) -> bool:
 
 
 def _enveloped(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row in today's form. Older files have bare items, and records without a type."""
+    """Return a row in the current form. Older files have bare items, and records without a type."""
     if "payload" in row or row.get("type") in _TYPES:
         return row
     if "type" in row:
@@ -112,12 +111,12 @@ class _Rollout(Collected):
     session_id: str | None = None
     _items: list[_Item] = field(default_factory=list)
     _kept: int = 0
-    """How many of the items stand before the rows after the compaction."""
+    """How many of the items come from before the rows that follow the compaction."""
     _typed: set[str] = field(default_factory=set)
     _summaries: set[str] = field(default_factory=set)
 
     def take(self, number: int, row: dict[str, Any]) -> None:
-        """Take one row.
+        """Add one row of the file.
 
         Raises:
             InvalidTranscript: it has no payload.
@@ -142,7 +141,7 @@ class _Rollout(Collected):
         self.left_out[f"{row['type']} row"] += 1
 
     def _compact(self, number: int, row: Row, payload: Mapping[str, Any]) -> None:
-        """Replace earlier items with what a compaction kept, if `active` or if there are none."""
+        """Replace earlier items by what a compaction kept, if `active` is set or there are none."""
         summary = payload.get("message")
         has_summary = isinstance(summary, str) and bool(summary.strip())
         kept = payload.get("replacement_history")
@@ -170,7 +169,7 @@ class _Rollout(Collected):
         message = self.parsed(_PARSER, item.raw, "the item", line=item.number)
         update: dict[str, Any] = {}
         position = len(self.messages)
-        if self.earlier and message.id == f"m{position}":  # as in the whole file, to be found there
+        if self.earlier and message.id == f"m{position}":  # the id that it has in the whole file
             at = position - self._kept
             update["id"] = f"m{self.earlier + at}" if at >= 0 else f"earlier-{position}"
         if (time := time_of(item.row.get("timestamp"))) is not None:
@@ -180,7 +179,7 @@ class _Rollout(Collected):
         self.add(message.model_copy(update=update), item.row)
 
     def _source_of(self, item: _Item) -> str | None:
-        """Return who wrote an item of the role `user`. None if the file does not show it."""
+        """Return who wrote an item of the role `user`. Return None if the file does not show it."""
         if item.texts & self._summaries:
             return "checkpoint"
         if not self._typed:

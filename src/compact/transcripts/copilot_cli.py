@@ -1,17 +1,16 @@
-"""Reads Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`. The
-messages and the ends of tool calls are the conversation.
+"""Reads Copilot CLI sessions: JSON Lines of events `{type, data, id, timestamp, parentId}`.
 
-Decisions:
+The conversation is made of the messages and the ends of tool calls. Decisions:
 
 - A user's text is what they typed (`content`). What the program added (`transformedContent`: the
   time, reminders) stays in the row. Messages from another `source`, notifications and selected
   texts are `injected`.
-- Results come after their calls, whatever came in between. A tool that ran although no reply asked
-  for it gets a call of its own.
+- Results are placed after their calls, whatever came in between. A tool that ran although no reply
+  asked for it gets a call of its own.
 - Events of a sub-agent (`parentToolCallId`, `agentId`) are left out.
 - A summary (session.compaction_complete) is left out if its originals are in the file. With
   `active`, or if nothing comes before it, it is a checkpoint.
-- All other events are the program's own records: they are left out, and counted.
+- All other events are the program's own records. They are left out, and counted.
 """
 
 from __future__ import annotations
@@ -81,10 +80,10 @@ class _Events(Paired):
     model: str | None = None
     title: str | None = None
     _asked: set[str] = field(default_factory=set)
-    """Ids of known calls."""
+    """Ids of the calls that are known so far."""
 
     def take(self, number: int, row: dict[str, Any]) -> None:
-        """Take one event.
+        """Add one event of the file.
 
         Raises:
             InvalidTranscript: names the line of a message without its content.
@@ -148,7 +147,7 @@ class _Events(Paired):
         self._say("assistant", parts, row)
 
     def _start(self, row: Row) -> None:
-        """Take the beginning of a call. A call that no reply asked for becomes a message here."""
+        """Add the start of a call. A call that no reply asked for becomes a message here."""
         data = row["data"]
         call_id = data.get("toolCallId")
         if str(call_id) in self._asked:

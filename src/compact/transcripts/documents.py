@@ -1,11 +1,9 @@
 """Loads a file as JSON values or text. Errors name the reason and the line.
 
 A file is one of four documents: one JSON value, JSON Lines, text, or a SQLite database with chats.
-A zip is no document, but a folder of them (`zipped`).
-
-The format modules interpret the values. orjson parses. Python's json takes over where orjson would
-refuse or change valid input: lone surrogate escapes, integers beyond 64 bits. Both refuse NaN and
-Infinity.
+A zip is not a document, but a folder of documents (`zipped`). The format modules interpret the
+values. orjson parses. Python's json is used where orjson would refuse or change valid input: halves
+of surrogate pairs, integers beyond 64 bits. Both refuse NaN and Infinity.
 """
 
 from __future__ import annotations
@@ -29,18 +27,18 @@ _SQLITE = b"SQLite format 3\0"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (((b"\xff\xfe", b"{\0", b"[\0", b"#\0"), "utf-16-le"),
           ((b"\xfe\xff", b"\0{", b"\0[", b"\0#"), "utf-16-be"))  # fmt: skip
-"""First bytes of texts in UTF-16 → the encoding."""
+"""The first bytes of texts in UTF-16 → the encoding."""
 LARGEST_FILE = 500_000_000
 """Size of the largest file that is read, in bytes."""
 ZIP = b"PK\x03\x04"
-"""How a zip begins."""
+"""The first bytes of a zip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A loaded file. `source` is its name in errors, `data` its complete lines. `rows` are pairs of
-    a line number (from 1) and a JSON value. `notes` say what was left out. `earlier` is how many of
-    Codex's items come before a compaction from which on it was loaded.
+    """A loaded file. `source` is its name in errors. `data` has its complete lines. `rows` are
+    pairs of a line number (from 1) and a JSON value. `notes` say what was left out. `earlier` is
+    the number of Codex's items before the compaction from which on the file was loaded.
     """
 
     source: str
@@ -68,7 +66,7 @@ class JsonLines(Document):
 
 
 class PlainText(Document):
-    """A file that is not JSON: UTF-8 without a byte order mark."""
+    """A file that is not JSON. It is UTF-8 without a byte order mark."""
 
     __slots__ = ()
 
@@ -96,7 +94,7 @@ def kind_of(document: Document) -> Kind:
 
 
 def json_object(document: Document) -> Mapping[str, Any]:
-    """Return the document's JSON object. Empty if the document holds another value."""
+    """Return the document's JSON object, or an empty one if it holds another value."""
     if isinstance(document, JsonValue) and isinstance(document.value, dict):
         return document.value
     return {}
@@ -115,12 +113,12 @@ def rows_at(value: object, key: str, *, source: str) -> list[Any]:
 
 
 def objects_in(value: object) -> list[dict[str, Any]]:
-    """Return the objects of a list. Empty for any other value."""
+    """Return the objects in a list. Return an empty list for any other value."""
     return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
 
 
 def values_of(document: Document) -> list[Any]:
-    """Return the items of a file's list, else the values of its lines."""
+    """Return the items of a file's list, or else the values of its lines."""
     if isinstance(document, JsonValue) and isinstance(document.value, list):
         return document.value
     return [value for _, value in document.rows]
@@ -134,7 +132,7 @@ def choose(
     titles: Callable[[], Sequence[str | None]] = tuple,
 ) -> Item:
     """Return the conversation with this number, counted from 1. Without a number, return the only
-    one. `titles` gives the titles for the error that asks for a number.
+    one. `titles` returns the titles for the error that asks for a number.
 
     Raises:
         InvalidTranscript: there is no conversation, or none with this number, or there are several
@@ -161,7 +159,7 @@ def choose(
 
 
 def _listed(titles: Sequence[str | None]) -> str:
-    """List the first titles on one line. Empty if there are no titles."""
+    """Return the first titles on one line. Return an empty text if there are no titles."""
     if not any(titles):
         return ""
     shown = [" ".join((title or "(no title)").split()) for title in titles[:10]]
@@ -197,7 +195,6 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
 
 
 def _is_whole(row: tuple[int, Any]) -> bool:
-    """Whether the row has no lone surrogate."""
     try:
         orjson.dumps(row[1])
     except (TypeError, ValueError) as error:
@@ -206,8 +203,8 @@ def _is_whole(row: tuple[int, Any]) -> bool:
 
 
 def _as_utf8(content: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the text as UTF-8, without the zero bytes that an interrupted write left at its end,
-    and notes on the repairs.
+    """Return the text as UTF-8, and notes on the repairs. Zero bytes that an interrupted write left
+    at the end are removed.
 
     Raises:
         InvalidTranscript: the text is or contains binary data, or is broken UTF-16.
@@ -244,7 +241,7 @@ def _text_document(content: bytes, name: str) -> Document:
     if first == b"{":
         return _objects(content, body, name)
     if first == b"[":
-        return JsonValue(name, content, [(1, _whole(body, name))])
+        return JsonValue(name, content, [(1, _single_value(body, name))])
     lines = body.split(b"\n", 2)
     if len(lines) > 1 and lines[1].startswith(b"{") and _is_object(lines[1]):
         _refuse(name, ValueError("not a JSON object, the next line is one"), line=1)
@@ -259,7 +256,9 @@ def _database(content: bytes, name: str, path: str) -> Document:
     from compact.transcripts import chats  # SQLite is loaded only if a file needs it
 
     beside = {
-        end: bytes_of(file, name) for end in chats.BESIDE if (file := Path(path + end)).is_file()
+        end: bytes_of(file, name)
+        for end in chats.LOG_SUFFIXES
+        if (file := Path(path + end)).is_file()
     }
     return Database(name, content, list(enumerate(chats.conversations(content, beside, name), 1)))
 
@@ -280,7 +279,7 @@ def bytes_of(path: Path, name: str) -> bytes:
 
 
 def all_of(stream: IO[bytes], name: str, most: int = LARGEST_FILE) -> bytes:
-    """Read a stream, up to `most` bytes.
+    """Return the bytes of a stream of at most `most` bytes.
 
     Raises:
         InvalidTranscript: the stream is larger.
@@ -300,12 +299,12 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
     lines = [(n, line) for n, line in numbered if line and not line.isspace()]
     exact = _HUGE_INTEGER.search(body) is not None
     if len(lines) == 1 and b"}{" not in lines[0][1].replace(b" ", b""):
-        return JsonValue(name, content, [(1, _whole(body, name))])
+        return JsonValue(name, content, [(1, _single_value(body, name))])
     try:
         _parse(lines[0][1], exact=exact)
     except ValueError:
         if not (lines[0][1].rstrip().endswith(b"}") or _is_object(lines[-1][1])):
-            return JsonValue(name, content, [(1, _whole(body, name))])
+            return JsonValue(name, content, [(1, _single_value(body, name))])
     rows: list[tuple[int, Any]] = []
     for number, line in lines:
         try:
@@ -319,7 +318,7 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
 
 
 def _values(line: bytes, *, exact: bool) -> list[object]:
-    """Parse a line: one JSON value, or several objects written one after another."""
+    """Return the values in a line: one JSON value, or several objects written one after another."""
     try:
         return [_parse(line, exact=exact)]
     except json.JSONDecodeError as error:
@@ -356,7 +355,7 @@ def _is_cut(line: bytes, error: ValueError) -> bool:
     return error.msg.startswith("Unterminated string") or tail <= len('"\\u000')
 
 
-def _whole(body: bytes, name: str) -> object:
+def _single_value(body: bytes, name: str) -> object:
     try:
         return _parse(body, exact=_HUGE_INTEGER.search(body) is not None)
     except UnicodeDecodeError as error:
@@ -368,7 +367,7 @@ def _whole(body: bytes, name: str) -> object:
 
 
 def _parse(data: bytes, *, exact: bool) -> object:
-    """Parse one JSON value. `exact` keeps integers beyond 64 bits."""
+    """Parse one JSON value. With `exact`, integers beyond 64 bits are kept."""
     place = 0
     try:
         value: object = orjson.loads(data)

@@ -1,7 +1,7 @@
-"""Reads session files of an older assistant: `{sessionId, startTime, lastActivity, model, provider,
-messages: [{role, parts, timestamp}], toolCalls, metadata}`. The files of its successor have
-checkpoints, and messages with a `content`.
+"""Reads session files with a list `toolCalls` next to the messages, as one assistant wrote them.
 
+The files are `{sessionId, startTime, lastActivity, model, provider, messages: [{role, parts,
+timestamp}], toolCalls, metadata}`. Newer versions have checkpoints, and messages with a `content`.
 Decisions:
 
 - Tool calls are in a separate list, `toolCalls[{id, name, args, result, timestamp}]`. Each is added
@@ -29,7 +29,7 @@ from compact.transcripts.roles import ByRole, call_ids, result_of
 from compact.transcripts.transcript import Container, Row, Transcript, text_or
 
 NAME = "legacy_session"
-_OWN = frozenset(("lastActivity", "toolCalls", "checkpointRecords"))
+_SESSION_KEYS = frozenset(("lastActivity", "toolCalls", "checkpointRecords"))
 """Keys that only these sessions have."""
 
 
@@ -43,7 +43,7 @@ def recognizes(document: Document) -> bool:
             return True
         case [{"type": _}, *_]:
             return False
-    return bool(_OWN & value.keys() or _checkpoints(value))
+    return bool(_SESSION_KEYS & value.keys() or _checkpoints(value))
 
 
 def _checkpoints(value: Row) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def _checkpoints(value: Row) -> list[dict[str, Any]]:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """Read the one conversation. These files have no boundaries, so `active` changes nothing.
+    """Read the one conversation. These files record no compactions, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: names the wrong message or call.
@@ -82,7 +82,7 @@ def read(
 def take_messages(
     session: ByRole, rows: Sequence[object], *, calls: object = None, path: str = "messages"
 ) -> None:
-    """Take these messages, and insert the calls from a separate list at their times.
+    """Add these messages, and insert the calls from a separate list at their times.
 
     Raises:
         InvalidTranscript: names the wrong message or call.
@@ -133,7 +133,7 @@ def _calls_beside(source: str, calls: object) -> list[dict[str, Any]]:
 
 
 def _latest(times: Sequence[datetime | None]) -> list[datetime]:
-    """Return for each message the earliest time of itself and all later ones. It is ascending."""
+    """Return for each message the earliest time of itself and all later ones, ascending."""
     latest: list[datetime] = []
     last = datetime.max.replace(tzinfo=UTC)
     for time in reversed(times):
@@ -143,8 +143,8 @@ def _latest(times: Sequence[datetime | None]) -> list[datetime]:
 
 
 def _add_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
-    """Add each call as a reply, then its result. `own` has the ids of calls that are in messages:
-    of such a call, add only the result.
+    """Add each call as a reply, then its result. `own` has the ids of calls that are in messages.
+    Of such a call, only the result is added.
     """
     for call in calls:
         time = time_of(call.get("timestamp"))
@@ -158,7 +158,6 @@ def _add_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) ->
 
 
 def _result(call: Row) -> ToolResult | None:
-    """Return a call's result, else its error, else None."""
     failed = call.get("status") in ("error", "cancelled") or bool(call.get("error"))
     output = call.get("error") if call.get("result") is None else call["result"]
     return None if output is None else result_of(output, {**call, "is_error": failed})

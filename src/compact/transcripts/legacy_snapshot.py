@@ -1,11 +1,11 @@
-"""Reads snapshots of an older assistant: the ids of a session and the snapshot, a purpose or a
-summary, and the messages at that time.
+"""Reads snapshots of sessions by the assistant whose sessions `legacy_session` reads.
 
-Three shapes are read alike: flat `messages`; `userMessages` and `archivedUserMessages` in
+A snapshot has the ids of a session and the snapshot, a purpose or a summary, and the messages at
+that time. Three forms are read: flat `messages`; `userMessages` and `archivedUserMessages` in
 addition to `messages`; and all of this in a `conversationState`. Decisions:
 
 - Summaries (`checkpoints[].summary`, and its own `summary`) come before the messages, as
-  checkpoints: their originals are not in the file.
+  checkpoints, because their originals are not in the file.
 - User messages from the other lists are inserted by time. Messages with the same id, or with the
   same role, text and time, appear once. Some archived messages have no role, and only their first
   hundred characters, as `summary`.
@@ -28,9 +28,9 @@ from compact.transcripts.transcript import Container, Row, Transcript, newer_tha
 
 NAME, _VERSION = "legacy_snapshot", 1
 _STATES = ("conversationState", "state", "context")
-"""Keys for the object with the messages, if that is not the snapshot itself."""
+"""Keys for the object with the messages, if the snapshot itself does not have them."""
 BEGINNING = 100
-"""How many characters of an archived message such programs keep."""
+"""How many characters of an archived message such files contain."""
 _LISTS = ("archivedUserMessages", "userMessages", "messages")
 _MARKS = ("purpose", "reason", "summary", "description", "conversationState", "userMessages",
          "archivedUserMessages", "tokenCount", "snapshotId", "trigger")  # fmt: skip
@@ -52,7 +52,7 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """Read the messages at that time. `active` changes nothing.
+    """Read the messages in the snapshot. `active` changes nothing.
 
     Raises:
         InvalidTranscript: names the wrong message.
@@ -96,7 +96,6 @@ def _session_of(value: Row) -> str | None:
 
 
 def _state(value: Row) -> Row:
-    """Return the object with the messages."""
     for name in _STATES:
         state = value.get(name)
         if isinstance(state, dict) and _lists(state):
@@ -134,7 +133,6 @@ def _in_order(state: Row) -> tuple[list[Any], int]:
 
 
 def _is_beginning(row: object) -> bool:
-    """Whether a row has only the beginning of a message."""
     match row:
         case {"role": _} | {"content": _}:
             return False
@@ -144,7 +142,7 @@ def _is_beginning(row: object) -> bool:
 
 
 def _keys(row: object) -> set[str]:
-    """Return a message's keys. Two messages with a common key are the same."""
+    """Return the keys of a message. Messages with a common key are the same."""
     if not isinstance(row, dict):
         return set()
     if own := text_or(row.get("id")):

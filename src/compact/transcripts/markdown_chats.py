@@ -1,9 +1,9 @@
-"""Reads chats in Markdown that has headings only: Aider's history and Cursor's exports.
+"""Reads chats in Markdown that marks turns only by lines: Aider's history and Cursor's exports.
 
 Decisions:
 
-- A line shows whose text begins. Aider ends the user's lines and its own with two spaces. Headings
-  and quotations in replies do not end like this.
+- A line shows who wrote the text below it. Aider ends the user's lines and its own with two spaces.
+  Headings and quotations in replies do not end like this.
 - Aider's own lines (`> …`: costs, commits, files) are observations.
 - All chats of a history are one conversation. A note counts them.
 """
@@ -29,14 +29,14 @@ _BEGINNING = 400
 
 @dataclass(frozen=True, slots=True)
 class MarkdownChats:
-    """How to recognize a program's Markdown and the lines of each speaker."""
+    """How to recognize the Markdown of a program, and the lines of each speaker."""
 
     name: str
     mark: re.Pattern[str]
-    """Occurs near the beginning of a file. It may have a group `title`."""
+    """A pattern that occurs near the beginning of a file. It may have a group `title`."""
     line: re.Pattern[str]
-    """Matches a line where a speaker begins. One of the groups `user`, `assistant`, `tool`, `time`
-    matches: the text on the line, or nothing."""
+    """A pattern of a line where a speaker begins. One of the groups `user`, `assistant`, `tool`,
+    `time` matches. It holds the text on the line, or nothing."""
     model: re.Pattern[str] | None = None
     returns: bool = False
     """Whether a line that does not match `line` belongs to the model."""

@@ -28,11 +28,11 @@ from compact.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or
 NAME = "opencode"
 _READ_OUT = ("text/plain", "application/x-directory")
 """Media types of files whose contents OpenCode adds as a text part."""
-_NAMED = (
+_NAME_ONLY = (
     "attached file, of which only the name is kept|attached files, of which only the names are kept"
 )
 _CLEARED = "[Old tool result content cleared]"
-"""What OpenCode sends in place of a cleared output."""
+"""The text that OpenCode sends in place of an output that it cleared."""
 
 
 def recognizes(document: Document) -> bool:
@@ -92,7 +92,7 @@ class _ExportedSession(Paired):
     model: str | None = None
 
     def take(self, index: int, row: object) -> None:
-        """Take one row.
+        """Add the message of one row.
 
         Raises:
             InvalidTranscript: it has no known role, or no valid parts.
@@ -175,7 +175,6 @@ class _ExportedSession(Paired):
                 self.answer(call, result, row, time=_time(ran, "end"))
 
     def _result(self, state: Row) -> ToolResult | None:
-        """Return the tool's output. None while it runs."""
         match state:
             case {"status": "error"}:
                 return ToolResult("", str(state.get("error") or ""), is_error=True)
@@ -188,12 +187,11 @@ class _ExportedSession(Paired):
         return None
 
     def _file(self, part: Row) -> Part:
-        """Return a picture, or the name of any other file."""
         url, kind = str(part.get("url") or ""), str(part.get("mime") or "")
         if kind.startswith("image/") and url:
             return image_of(url)
         if kind not in _READ_OUT:
-            self.left_out[_NAMED] += 1
+            self.left_out[_NAME_ONLY] += 1
         return Text(f"[file {part.get('filename') or url.partition(',')[0]}]")
 
 

@@ -1,9 +1,9 @@
-"""Collects messages of formats that no provider defines, and puts each result after its call.
+"""Collects messages of formats that no provider defines, and places each result after its call.
 
-Such files match calls and results by their own ids, by order, or not at all. The outcome is valid
-for every provider: each call has its own id, its result follows it, and no call has two results.
-Other results are kept as text: a result without a call becomes an observation, a further result of
-a call is added to the first.
+Such files match calls and results by their own ids, by order, or not at all. The messages that this
+module builds are valid for every provider: each call has its own id, its result follows it, and no
+call has two results. Other results are kept as text. A result without a call becomes an
+observation. A further result of a call is added to the first.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ OBSERVATION = MessageMetadata(source="observation")
 
 @dataclass(slots=True)
 class Paired(Collected):
-    """Collects messages. `finish` pairs their calls and results."""
+    """Collects messages. `finish` places their results after their calls."""
 
     _calls_by_id: dict[str, ToolCall] = field(default_factory=dict)
-    """The last call with each id that the file gives to calls."""
+    """Id in the file → the last call with this id."""
     _waiting: dict[str, ToolCall] = field(default_factory=dict)
-    """Calls that have no result yet, by compact's id for the call."""
+    """compact's id of a call → the call, if it has no result yet."""
     _ids: set[str] = field(default_factory=set)
     _block: set[str] = field(default_factory=set)
-    """Ids of the last reply's calls, as long as only their results came after it."""
+    """Ids of the last reply's calls, kept as long as only their results came after the reply."""
     _last: ToolCall | None = None
-    """The call of the last result, as long as nothing else came after it."""
+    """The call of the last result. It is kept as long as nothing else came after the result."""
     _late: dict[str, Message] = field(default_factory=dict)
     """Id of a call → its result, if other messages came in between."""
     _further: dict[str, list[tuple[ToolResult, Row]]] = field(default_factory=dict)
 
     def own_id(self, value: object) -> dict[str, str]:
-        """Return the file's id of a message as a keyword argument for `say`. Empty if the message
-        has no id, or one that is already used.
+        """Return the id that a message has in the file, as a keyword argument for `say`. It is
+        empty if the message has no id, or an id that is already used.
         """
         is_own = isinstance(value, str) and value and value not in self.rows
         return {"id": str(value)} if is_own else {}
@@ -66,7 +66,7 @@ class Paired(Collected):
         self._last = None
 
     def call(self, known: object, name: object, arguments: object) -> ToolCall:
-        """Make a call for the next reply. `known` is its id in the file."""
+        """Make a call for the next reply. `known` is the id of the call in the file."""
         own = known if isinstance(known, str) and known else f"call-{len(self._ids) + 1}"
         call_id = own if own not in self._ids else f"{own}-{len(self._ids) + 1}"
         named = name if isinstance(name, str) and name else "tool"
@@ -76,12 +76,12 @@ class Paired(Collected):
         return call
 
     def call_by_id(self, call_id: object) -> ToolCall | None:
-        """Return the last call with this id in the file."""
+        """Return the last call with this id in the file, or None."""
         return self._calls_by_id.get(call_id) if isinstance(call_id, str) else None
 
     def waiting_call(self, tool: object = None) -> ToolCall | None:
-        """Return the call of a result without a call id: the oldest waiting call to `tool` (or to
-        any tool), else the call of the previous result. Names are compared up to the first dot.
+        """Return the call of a result without a call id, or None: the oldest waiting call to `tool`
+        (or to any), else the previous result's. Names are compared up to the first dot.
         """
         head = tool.partition(".")[0] if isinstance(tool, str) else None
         for call in self._waiting.values():
@@ -92,7 +92,7 @@ class Paired(Collected):
         return None
 
     def last_call(self) -> ToolCall | None:
-        """Return a waiting call of the last reply, as long as only its results came after it."""
+        """Return a waiting call of the last reply, if only its results came after it."""
         return next((self._waiting[x] for x in self._block if x in self._waiting), None)
 
     def answer(
@@ -123,18 +123,18 @@ class Paired(Collected):
         self._last = call
 
     def finish(self) -> None:
-        """Move results after their calls, join further results of a call with the first, and count
-        calls without a result.
+        """Finish the collection. Results are placed after their calls, further results of a call
+        are joined with the first, and calls without a result are counted.
         """
         if self._waiting:
             self.left_out[_WITHOUT_OUTPUT] += len(self._waiting)
         if self._late:
             self.messages = self._in_place()
         if self._further:
-            self.messages = [self._whole(message) for message in self.messages]
+            self.messages = [self._with_further(message) for message in self.messages]
 
     def _in_place(self) -> list[Message]:
-        """Return the messages, with late results after those that came at once."""
+        """Return the messages, with late results placed after those that came at once."""
         placed: list[Message] = []
         behind: list[Message] = []
         for message in self.messages:
@@ -146,8 +146,8 @@ class Paired(Collected):
             behind += [self._late[call_id] for call_id in ids if call_id in self._late]
         return placed + behind
 
-    def _whole(self, message: Message) -> Message:
-        """Join the result in a message with the further results of its call."""
+    def _with_further(self, message: Message) -> Message:
+        """Return the message with the further results of its call joined to the first."""
         for first in message.tool_results:
             if more := self._further.get(first.call_id):
                 unique = dict.fromkeys([first.text, *(each.text for each, _ in more)])
@@ -171,13 +171,13 @@ _WITHOUT_OUTPUT = "tool call without output|tool calls without output"
 
 
 def unknown_role(role: str) -> str:
-    """Return the key of `left_out` for a message with an unknown role."""
+    """Return the key in `left_out` that counts messages with an unknown role."""
     kept = f"of the role {role!r}, kept as injected"
     return f"message {kept}|messages {kept}"
 
 
 def arguments_text(value: object) -> str:
-    """Write the arguments of a call as JSON. A text that is no JSON object becomes `input`."""
+    """Return a call's arguments as JSON. A text that is no JSON object is put under `input`."""
     if isinstance(value, str):
         try:
             is_json = isinstance(json.loads(value), dict)
@@ -192,7 +192,7 @@ def arguments_text(value: object) -> str:
 
 
 def image_of(url: object) -> Image:
-    """Make an image from its address, which may be a data URL."""
+    """Return an image at an address, which may be a data URL."""
     raw = {"type": "image_url", "image_url": {"url": str(url)}}
     return Image(raw=raw)
 

@@ -1,16 +1,15 @@
-"""Reads sessions of the pi coding agent: JSON Lines of entries `{type, timestamp, …}`. The
-`message` entries are the conversation.
+"""Reads sessions of the pi coding agent: JSON Lines of entries `{type, timestamp, …}`.
 
-Decisions:
+The `message` entries are the conversation. Decisions:
 
 - Entries come in log order. If the user went back, every branch is kept. `active` takes the branch
   that ends in the last entry.
 - A command that the user ran (`bashExecution`) is a user message. Its output is an observation.
 - Messages of extensions (`custom_message`, role `custom`) and summaries of abandoned branches are
   `injected`.
-- A `compaction` after other messages is left out: its originals are in the file. With `active`, or
-  if nothing comes before it, it is a checkpoint. `active` continues with the first entry that the
-  compaction kept (`firstKeptEntryId`, in older files `firstKeptEntryIndex`).
+- A `compaction` after other messages is left out, because its originals are in the file. With
+  `active`, or if nothing comes before it, it is a checkpoint. `active` continues with the first
+  entry that the compaction kept (`firstKeptEntryId`, in older files `firstKeptEntryIndex`).
 - Replies without content (aborted, failed), and all other entries, are left out and counted.
 """
 
@@ -49,7 +48,7 @@ _OTHERS = ("custom", "hookMessage")
 """Roles of messages from extensions."""
 
 Entry = tuple[int, dict[str, Any]]
-"""A line number and the entry."""
+"""The line number of an entry, and the entry."""
 
 
 def recognizes(document: Document) -> bool:
@@ -128,7 +127,7 @@ class _Entries(Paired):
     title: str | None = None
 
     def take(self, number: int, row: dict[str, Any]) -> None:
-        """Take one entry.
+        """Add one entry of the file.
 
         Raises:
             InvalidTranscript: names the line of an entry without a valid message.

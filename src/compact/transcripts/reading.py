@@ -25,10 +25,10 @@ def read(
 ) -> Transcript:
     """Read one conversation from a path, bytes or a loaded document.
 
-    `source` is the name in errors and in the transcript (default: the path). `format` overrides
-    what the content shows. `conversation` picks one of several, counted from 1. `active` reads only
-    what a session still has in its context: what follows its last compaction. `formats` are the
-    formats to try.
+    `source` is the name in errors and in the transcript (default: the path). `format` overrides the
+    recognized format. `conversation` picks one of several, counted from 1. `active` reads only what
+    a session still has in its context, which is everything after its last compaction. `formats` are
+    the formats to try.
 
     Raises:
         InvalidTranscript: the file cannot be read, has no known format, is broken (a half-written
@@ -46,8 +46,8 @@ def read(
 def titles(
     document: Document, *, format: str | None = None, formats: Sequence[Format] = FORMATS
 ) -> Sequence[str | None]:
-    """Return the titles of all conversations of a document, in order, without reading the
-    conversations. A conversation without a title has None.
+    """Return the titles of all conversations of a document, in order. The conversations themselves
+    are not read. A conversation without a title has None.
 
     Raises:
         InvalidTranscript: the format is unknown.
@@ -74,8 +74,8 @@ def each(
     source: str | None = None,
     formats: Sequence[Format] = FORMATS,
 ) -> Iterator[Transcript | InvalidTranscript]:
-    """Read every conversation of a file, in order. If one of several is broken, yield its error
-    instead. The file is loaded once.
+    """Yield every conversation of a file, in order. If one of several is broken, yield its error.
+    The file is loaded once.
 
     Raises:
         InvalidTranscript: the file cannot be read or is of no known format, or its only

@@ -1,16 +1,16 @@
-"""Knows the names of roles, parts, calls and results in formats that no provider defines.
+"""Tells the meaning of roles, parts, calls and results in formats that no provider defines.
 
-Programs name the same few things differently. Decisions:
+Programs have different names for the same few things. Decisions:
 
 - Many names mean the same role (`model`, `human`, `gpt`, `function`). A message of an unknown role
   becomes an injected user message, with the role in its metadata (`original_role`).
-- A part names its kind (`type`, `kind`, `part_kind`, `block_type`), or is an object with one key,
-  the kind (`{"toolUse": {…}}`, `{"Text": "…"}`). Upper case, `-` and `_` do not count.
+- A part names its kind (`type`, `kind`, `part_kind`, `block_type`), or is an object whose only key
+  is the kind (`{"toolUse": {…}}`, `{"Text": "…"}`). Upper case, `-` and `_` do not count.
 - A call has its id, name and arguments, and perhaps its result, in its keys or in an inner object.
-  Without a known key for arguments, all other keys are the arguments.
+  If no key for arguments is known, all other keys are the arguments.
 - A role may mean that the message is a call, or a result. A result without an id belongs to the
   oldest waiting call (to its tool, if it names one).
-- An unknown part is kept as its text, else as its JSON. Only the names of files are kept.
+- An unknown part is kept as its text, or else as its JSON. Only the names of files are kept.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ROLES: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""A role's name, as `sign_free` returns it → its meaning."""
+"""Name of a role, as `sign_free` returns it → the meaning of the role."""
 _KINDS: Mapping[str, str] = {
     name: meaning
     for meaning, names in {
@@ -73,12 +73,12 @@ _KINDS: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""A kind of part, as `sign_free` returns it → its meaning."""
+"""Kind of a part, as `sign_free` returns it → the meaning of the kind."""
 _KIND = ("type", "kind", "part_kind", "block_type")
 _BODIES = ("function", "functionCall", "toolCall", "tool_call", "toolInvocation", "toolResult",
            "run", "value", "functionResponse", "source", "image_url", "imageUrl",
            "additional_kwargs")  # fmt: skip
-"""Keys for an inner object that holds the contents of the outer one."""
+"""Keys for an inner object that holds the contents of the outer object."""
 _CALL_ID = ("tool_call_id", "toolCallId", "toolCallID", "call_id", "callId", "tool_use_id",
             "toolUseID", "toolUseId", "tool_id")  # fmt: skip
 _TOOL = ("tool_name", "toolName", "function_name", "name", "tool", "tool_kind")
@@ -93,13 +93,20 @@ _OUTPUTS = (
     "errorText",
     "tool_return",
 )
-"""Keys for a tool's output."""
+"""Keys for the output of a tool."""
 _TEXTS = ("text", "content", "thinking", "think", "reasoning", "reasoningText", "value", "markdown",
          "message", "mes", "description")  # fmt: skip
 """Keys for the text of a part or a message."""
-_BESIDE = ("toolCalls", "tool_calls", "toolInvocations", "tool_uses", "tools_used", "function_call")
+_CALL_KEYS = (
+    "toolCalls",
+    "tool_calls",
+    "toolInvocations",
+    "tool_uses",
+    "tools_used",
+    "function_call",
+)
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thoughts", "thought", "reasoningText")
-_OWN = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_OUTPUTS, *_BODIES, "id", "status",
+_FIELDS = frozenset((*_KIND, *_CALL_ID, *_TOOL, *_ARGUMENTS, *_OUTPUTS, *_BODIES, "id", "status",
                   "state", "index", "step", "signature", "thoughtSignature", "is_input_complete",
                   "timestamp", "exit_code", "providerExecuted", "invalid"))  # fmt: skip
 """Keys of a call that are not arguments."""
@@ -113,15 +120,15 @@ def sign_free(name: object) -> str:
 
 
 def role_means(role: object) -> str | None:
-    """Return the meaning of a role: `user`, `assistant`, `system`, `developer`, `call`, `result` or
-    `thought`. Return None for an unknown role.
+    """Return the meaning of a role, or None for an unknown role. The meanings are `user`,
+    `assistant`, `system`, `developer`, `call`, `result` and `thought`.
     """
     return _ROLES.get(sign_free(role)) if isinstance(role, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A result among the pieces of a message, with its call or the call's id in the file."""
+    """A result inside a message. `call` is its call, or the call's id in the file."""
 
     call: object
     result: ToolResult
@@ -129,7 +136,7 @@ class _Answer:
 
 @dataclass(slots=True)
 class ByRole(Paired):
-    """Collects messages of any role."""
+    """Collects messages of any role, by the meaning of the role."""
 
     def take(
         self,
@@ -141,7 +148,7 @@ class ByRole(Paired):
         time: datetime | None,
         means: str | None = None,
     ) -> None:
-        """Take the message of a row. `means` is the meaning of its role, if the format gives one: a
+        """Add the message of a row. `means` is the meaning of its role, if the format gives one: a
         meaning that `role_means` returns, or `injected` or `checkpoint`.
 
         Raises:
@@ -189,8 +196,8 @@ class ByRole(Paired):
         return pieces
 
     def _take_result(self, pieces: list[Part | _Answer], row: Row, time: datetime | None) -> None:
-        """Take a message whose role says that it is a result. If its content holds no result, all
-        of the content is the result.
+        """Add a message whose role says that it is a result. If its content holds no result, the
+        whole content is the result.
         """
         calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
         parts: list[Part] = [p for p in pieces if not isinstance(p, ToolCall | _Answer)]
@@ -235,7 +242,6 @@ class ByRole(Paired):
     # --- calls ------------------------------------------------------------------------------------
 
     def _call_of_role(self, pieces: Sequence[Part | _Answer], row: Row) -> list[Part | _Answer]:
-        """Return the call of a message whose role says that it is a call."""
         text = _texts(pieces)
         if not text:
             return self._call_in(row)
@@ -251,7 +257,6 @@ class ByRole(Paired):
         return self._call_in({**named, "arguments": text})
 
     def _call_in(self, value: Row) -> list[Part | _Answer]:
-        """Return a call, and its result if the same object holds it."""
         whole = _flat(value)
         kind = _kind(whole)
         call_id = _text(_first(whole, _CALL_ID) or whole.get("id"))
@@ -260,7 +265,7 @@ class ByRole(Paired):
             name = f"{server}__{name}"
         arguments = next((whole[k] for k in _ARGUMENTS if k in whole), None)
         if arguments is None:
-            arguments = {k: v for k, v in whole.items() if k not in _OWN and v is not None}
+            arguments = {k: v for k, v in whole.items() if k not in _FIELDS and v is not None}
         call = self.call(call_id, name, arguments)
         output = next((whole[k] for k in _OUTPUTS if whole.get(k) is not None), None)
         if output is None and whole.get("status") in _FAILED:
@@ -333,7 +338,6 @@ class ByRole(Paired):
         return [*self._other(part, kind, is_text=means == "text")]
 
     def _other(self, part: Row, kind: str | None, *, is_text: bool) -> list[Part]:
-        """Return a text part, or a part of an unknown kind as text."""
         text = next((part[k] for k in _TEXTS if isinstance(part.get(k), str | dict)), None)
         if isinstance(text, dict):
             text = text_in(text) if is_text else None
@@ -351,7 +355,6 @@ class ByRole(Paired):
         return [Text(write_json(part))]
 
     def _file(self, part: Row) -> list[Part]:
-        """Return a picture, or the name of any other file."""
         whole = _flat(part)
         data = _first(whole, ("data", "base64", "bytes", "image"))
         kind = _first(whole, ("mimeType", "media_type", "mediaType", "mime_type", "format", "mime"))
@@ -380,7 +383,7 @@ def call_ids(row: object) -> Iterator[str]:
 
 
 def result_of(said: object, row: Row) -> ToolResult:
-    """Turn a tool's output into a result."""
+    """Return a tool's output as a result."""
     failed = str(row.get("status")) in _FAILED or row.get("state") in _FAILED
     marked = any(row.get(key) is True for key in ("is_error", "isError"))
     return ToolResult("", text_in(said), text_or(_first(row, _TOOL)), failed or marked)
@@ -411,15 +414,14 @@ def text_in(value: object) -> str:
 
 
 def _wraps(value: Row, key: str) -> bool:
-    """Whether the object has no other contents than the value of this key."""
     others = {k for k, v in value.items() if k != key and v not in (None, "", [], {}, False, True)}
     return others <= {*_KIND, *_CALL_ID, *_TOOL, "id", "status", "state", "annotations", "index",
                       "signature", "success"}  # fmt: skip
 
 
 def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part with its kind. If the part names none, a key that is a kind gives it, else
-    the other keys.
+    """Return the part with its kind under `type`. If the part names no kind, a key that is a kind
+    gives it, or else the other keys.
     """
     if _kind(part) is not None:
         return dict(part)
@@ -436,7 +438,7 @@ def _tagged(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(value: Row) -> dict[str, Any]:
-    """Return the object with the contents of its inner objects among its own keys."""
+    """Return the object with the keys of its inner objects among its own keys."""
     flat = dict(value)
     for key in _BODIES:
         body = flat.get(key)
@@ -459,17 +461,15 @@ def _texts(pieces: Sequence[Part | _Answer]) -> str:
 def _calls_beside(row: Row) -> list[dict[str, Any]]:
     more = row.get("additional_kwargs")
     facts = {**more, **row} if isinstance(more, dict) else row
-    calls = next((facts[key] for key in _BESIDE if facts.get(key)), None)
+    calls = next((facts[key] for key in _CALL_KEYS if facts.get(key)), None)
     return objects_in([calls] if isinstance(calls, dict) else calls)
 
 
 def _id(value: Row) -> str | None:
-    """Return a call's id in the file."""
     return _text(_first(_flat(value), _CALL_ID) or value.get("id"))
 
 
 def _text(value: object) -> str | None:
-    """Return an id as text. Some files have numbers."""
     return str(value) if isinstance(value, int) else text_or(value)
 
 

@@ -1,15 +1,15 @@
-"""Reads a file in the way that a row of `shapes` describes.
+"""Reads a file as a row of `shapes` describes it.
 
-A path is keys joined by dots. `*` means all items of a list or all values of an object, `-1` is an
+A path is keys joined by dots. `*` means all items of a list or all values of an object. `-1` is an
 index. `versions@selected` means the item of `versions` whose index is in the key `selected`. `a|b`
 means the first of two paths that exists. A mark is paths joined by spaces. All of them must exist,
-but `!a` must not, and `a=x|y` must have one of these values, in upper or lower case.
+but `!a` must not exist, and `a=x|y` must have one of these values, in upper or lower case.
 
 Decisions:
 
 - Rows that are not messages are left out, and counted by their role or type.
-- In a tree, the conversation is the branch that ends in the current row, else in the last row.
-- Texts of a row that appear in no message are counted, but not ids, names and single words.
+- In a tree, the conversation is the branch that ends in the current row, or else in the last row.
+- Texts of a row that appear in no message are counted. Ids, names and single words are not.
 - An invalid row is left out with a note. A file needs more messages than invalid rows.
 """
 
@@ -33,44 +33,44 @@ from compact.transcripts.roles import ByRole, role_means
 from compact.transcripts.transcript import Row, Transcript, branch_of, text_or
 
 _LOOKED_AT = 40
-"""How many items of a list are checked to recognize a shape."""
+"""How many items of a list are checked to recognize a shape. The limit bounds the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
-    """Where a format keeps its conversations, and which names their messages use."""
+    """Describes a format: where it keeps its conversations, and which names their messages use."""
 
     name: str
     title: str
     marks: tuple[str, ...]
-    """The shape fits if a conversation has one of these marks."""
+    """Marks. The shape fits if a conversation has one of them."""
     chats: tuple[str, ...] = ("",)
-    """Paths of the file's conversations. The first path that leads to one counts."""
+    """Paths of the file's conversations. The first path that leads to one is used."""
     group: str = ""
-    """The path of the conversation's id in a row, if rows of several conversations are mixed."""
+    """The path of the conversation's id in a row, if a file mixes rows of conversations."""
     rows: str = "messages|"
-    """The path of a conversation's messages. `""` means that the conversation is their list."""
+    """The path of a conversation's messages. Empty: the conversation is the list of messages."""
     nested: str = ""
-    """The path of a list of further rows inside a row. They come after the row."""
+    """The path of a list of further rows inside a row. They are read after the row."""
     body: str = ""
-    """The path of the message inside a row. The row's own keys count too."""
+    """The path of the message inside a row. The row's own keys are read too."""
     role: str = "role"
     roles: tuple[tuple[str, ...], ...] = ()
-    """Rules: a mark of a row, the meaning of its role (`roles.ByRole.take`; empty: the row is left
-    out), and the path of its text, if that is not `text`."""
+    """Rules. Each has a mark of a row, the meaning of the row's role (`roles.ByRole.take`), and the
+    path of its text, if that is not `text`. With an empty meaning the row is left out."""
     others: str | None = None
-    """The meaning of a role that has no rule and no known name. None: the role is unknown."""
+    """The meaning of a role that has no rule and no known name. With None the role is unknown."""
     first: str | None = None
-    """The meaning of the first message's role."""
+    """The meaning of the first message's role, if the role itself does not tell."""
     text: str = "content"
     turns: tuple[tuple[str, str], ...] = ()
-    """For a row with several messages: the meaning of each message's role, and its text's path."""
+    """For a row with several messages: the meaning of each one's role, and its text's path."""
     also: tuple[tuple[str, str], ...] = ()
-    """A known key of calls and results, and the path in a row where this format has its value."""
+    """Pairs: a known key of calls and results, and the path where this format has its value."""
     results: str = ""
     """The path of the results of a row's calls."""
     attached: str = ""
-    """The path of texts in a row that the program added to the user's."""
+    """The path of texts in a row that the program added to the user's text."""
     system: str = ""
     """The path of a conversation's system prompt."""
     name_at: str = "title|name"
@@ -80,18 +80,18 @@ class FileShape:
     """The name of such a file, and of a JSON file next to it that has the title and the model."""
     time: str = "timestamp|createdAt|created_at|created|ts|create_time|time"
     tree: tuple[str, str, str] = ("", "", "")
-    """The paths of a row's id, of its parent's id, and of a conversation's current row."""
+    """The paths of a row's id, its parent's id, and the id of a conversation's current row."""
     newer: str = ""
     """The path of a row's id. A row replaces an earlier row with the same id."""
     undone: str = ""
-    """The path of an id in a row. The row takes back the one with this id, and all after it."""
+    """The path of an id in a row. Such a row removes the row with this id and all after it."""
 
 
 # --- paths and marks ------------------------------------------------------------------------------
 
 
 def all_at(value: object, path: str, most: int | None = None) -> Iterator[Any]:
-    """Yield the values at the first alternative of a path that has one. None and empty values do
+    """Yield the values at the first alternative of a path that has any. None and empty values do
     not count. At most `most` items of each list are visited.
     """
     for each in path.split("|"):
@@ -126,7 +126,7 @@ def _walk(value: Any, keys: Sequence[str], most: int | None) -> Iterator[Any]:  
 
 
 def first_at(value: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the first of `all_at`, or None."""
+    """Return the first value of `all_at`, or None."""
     return next(all_at(value, path), None) if path else None
 
 
@@ -178,7 +178,7 @@ def read(
     for index, row in enumerate(rows):
         collected.attempt(partial(collected.take_row, row, f"{at or 'rows'}[{index}]"))
     collected.finish()
-    about = _beside(shape, Path(document.source))
+    about = _neighbour_file(shape, Path(document.source))
     return collected.transcript(
         document,
         shape.name,
@@ -190,8 +190,8 @@ def read(
     )
 
 
-def _beside(shape: FileShape, path: Path) -> object:
-    """Return what the file next to this one says about the conversation."""
+def _neighbour_file(shape: FileShape, path: Path) -> object:
+    """Return the JSON value in the file next to this one, or None (`FileShape.beside`)."""
     name, other = shape.beside
     if path.name == name and (file := path.with_name(other)).is_file():
         return _json(bytes_of(file, str(file)).decode("utf-8", "ignore"))
@@ -199,10 +199,10 @@ def _beside(shape: FileShape, path: Path) -> object:
 
 
 def _chats(shape: FileShape, document: Document, most: int | None = None) -> list[Any]:
-    """Return the conversations, at most `most` of a list. Empty if the file has another shape."""
+    """Return the conversations, at most `most` of a list, or none if the shape does not fit."""
     roots = [_root(document)]
     if len(document.rows) == 1 and b"\n" not in document.data.strip():
-        roots.append(roots[:])  # the only line of a file that may have many
+        roots.append(roots[:])  # the only line may hold many conversations
     for root in roots:
         for path in shape.chats:
             chats = list(_walk(root, path.split(".") if path else [], most))
@@ -212,13 +212,11 @@ def _chats(shape: FileShape, document: Document, most: int | None = None) -> lis
 
 
 def _root(document: Document) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the file's value, or the list of its lines' values."""
     values = [value for _, value in document.rows]
     return values if isinstance(document, JsonLines) else values[0]
 
 
 def _parts_of(shape: FileShape, chat: object) -> list[Any]:
-    """Split mixed rows into their conversations."""
     if not shape.group:
         return [chat]
     parts: dict[str, list[Any]] = {}
@@ -250,7 +248,7 @@ def _rows_of(shape: FileShape, chat: object, left_out: Counter[str]) -> tuple[st
 
 
 def _listed(chat: object, path: str) -> Iterator[Any]:
-    """Yield the rows at a path: the items of lists, or the values of an object by ids."""
+    """Yield the rows at a path: items of lists, or values of an object whose keys are ids."""
     for value in _walk(chat, path.split(".") if path else [], None):
         if isinstance(value, list):
             yield from value
@@ -285,12 +283,12 @@ def _latest(rows: Sequence[Any], shape: FileShape, left_out: Counter[str]) -> li
 class _ShapedChat(ByRole):
     shape: FileShape = field(kw_only=True)
     _texts: list[str] = field(default_factory=list)
-    """The texts of the current row's messages."""
+    """The texts of the messages that the current row became."""
     _all_texts: set[str] = field(default_factory=set)
     _system: object = None
 
     def take_row(self, row: object, place: str) -> None:
-        """Take one row.
+        """Add the messages of one row.
 
         Raises:
             InvalidTranscript: says what is wrong at `place`.
@@ -303,7 +301,7 @@ class _ShapedChat(ByRole):
         time = time_of(told)
         if self.shape.turns:
             self._turns(whole, place, time)
-        elif not self._one(whole, place, time):
+        elif not self._take_single(whole, place, time):
             return
         for each in all_at(whole, self.shape.results) if self.shape.results else ():
             part = {**each, "type": "tool_result"} if isinstance(each, dict) else each
@@ -313,7 +311,7 @@ class _ShapedChat(ByRole):
         self._count_unread({k: v for k, v in row.items() if not time or v != told})
 
     def _merged(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Merge a row with the message inside it, and add the known names of its keys."""
+        """Return a row merged with the message inside it. The known names of its keys are added."""
         shape = self.shape
         body = first_at(row, shape.body)
         key = shape.body.partition(".")[0]
@@ -324,8 +322,7 @@ class _ShapedChat(ByRole):
                 whole[key] = value
         return whole
 
-    def _one(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
-        """Take the message of a row. Return whether there is one."""
+    def _take_single(self, whole: dict[str, Any], place: str, time: datetime | None) -> bool:
         shape = self.shape
         named = [text_or(first_at(whole, path)) for path in shape.role.split("|")]
         role = next((each for each in named if role_means(each)), None) or next(
@@ -347,7 +344,7 @@ class _ShapedChat(ByRole):
         return True
 
     def _turns(self, whole: dict[str, Any], place: str, time: datetime | None) -> None:
-        """Take each message of a row. Calls and reasoning go with the first reply."""
+        """Add each message of a row. Calls and reasoning go with the first reply."""
         rest = dict(whole)
         for means, path in self.shape.turns:
             content = _content(whole, path)
@@ -368,7 +365,7 @@ class _ShapedChat(ByRole):
     def say(
         self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
     ) -> None:
-        """Add a message and keep its texts."""
+        """Add a message, and keep its texts for `_count_unread`."""
         for part in parts:
             self._texts += _words_of(part)
         ByRole.say(self, role, parts, row, time=time, **more)
@@ -376,12 +373,11 @@ class _ShapedChat(ByRole):
     def answer(
         self, asked: object, result: ToolResult, row: Row, *, time: datetime | None = None
     ) -> None:
-        """Add a result and keep its text."""
+        """Add a result, and keep its text for `_count_unread`."""
         self._texts.append(result.text)
         ByRole.answer(self, asked, result, row, time=time)
 
     def _count_unread(self, row: Row) -> None:
-        """Count the row's texts that appear in no message, by their key."""
         all_texts = self._all_texts
         all_texts.update(text.strip() for text in self._texts)
         joined = "\n".join(self._texts)
@@ -398,7 +394,6 @@ _MEANINGS = frozenset(("user", "assistant", "system", "developer", "call", "resu
 
 
 def _content(row: Row, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value at a path. Several values become one list."""
     values = list(all_at(row, path))
     if len(values) < 2:
         return values[0] if values else None
@@ -414,7 +409,6 @@ def _words_of(part: Part) -> Iterator[str]:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Yield the texts inside a value that have more than one word."""
     if isinstance(value, str) and value.startswith("{") and (inner := _json(value)):
         yield from _texts_in(inner)
     elif isinstance(value, str):

@@ -1,8 +1,8 @@
 """Lists the formats that `shape_reading` reads: one row of data for each.
 
-To add a program's format, add a row here. The defaults of `FileShape` fit most programs. The shapes
-come from files of the programs or from their public descriptions. `guess` finds the shape of files
-of unknown programs.
+To add a program's format, add a row here. The defaults of `FileShape` fit most programs. The rows
+are based on files of the programs, or on public descriptions of their formats. `guess` finds the
+shape of files of unknown programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from compact.transcripts.shape_reading import FileShape
 from compact.transcripts.transcript import Transcript
 
 _TYPED = "human|ai|humanmessage|aimessage|aimessagechunk"
-"""LangChain's message types."""
+"""The types of LangChain's messages."""
 
 SHAPES: tuple[FileShape, ...] = (
     FileShape(
@@ -458,16 +458,16 @@ SHAPES: tuple[FileShape, ...] = (
     ),
 )
 
-# --- what no known program wrote ------------------------------------------------------------------
+# --- files of unknown programs --------------------------------------------------------------------
 
 _ROLE_LIKE = ("role", "sender", "from", "author", "speaker", "type", "who", "source", "kind")
 _TEXT_LIKE = ("content", "text", "message", "body", "value", "parts", "msg", "blocks", "utterance")
 _DEEPEST = 6
-"""How many levels of an object are searched for messages."""
+"""How many levels of an object are searched for messages. The limit bounds the time."""
 
 
 def guess(document: Document) -> FileShape | None:
-    """Return the shape of a file whose lists of messages all have one path and the same keys."""
+    """Return the shape of a file whose message lists all have one path and the same keys."""
     values = [value for _, value in document.rows]
     root = values if isinstance(document, JsonLines) else values[0]
     lists = Counter(_message_lists(root, ()))
@@ -508,7 +508,7 @@ def _keys_of(rows: list[dict[str, object]]) -> tuple[str, str] | None:
     return (role, text) if role and text else None
 
 
-_NOBODYS = FileShape("guessed", "", ())
+_NO_SHAPE = FileShape("guessed", "", ())
 
 
 def recognizes(document: Document) -> bool:
@@ -518,18 +518,18 @@ def recognizes(document: Document) -> bool:
 
 def titles(document: Document) -> list[str | None]:
     """Return the conversations' titles, in order."""
-    return shape_reading.titles(guess(document) or _NOBODYS, document)
+    return shape_reading.titles(guess(document) or _NO_SHAPE, document)
 
 
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """Read one conversation of a file of an unknown program. A note says how it was read.
+    """Read one conversation of a file of an unknown program. A note tells how it was read.
 
     Raises:
         InvalidTranscript: names the wrong message.
     """
-    shape = guess(document) or _NOBODYS
+    shape = guess(document) or _NO_SHAPE
     transcript = shape_reading.read(shape, document, conversation=conversation, active=active)
     note = f"no known format, read by what it looks like: {shape.title}"
     return replace(transcript, notes=(note, *transcript.notes))

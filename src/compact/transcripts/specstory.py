@@ -1,11 +1,11 @@
 """Reads SpecStory Markdown: exports of Claude Code, Codex CLI, Gemini CLI and Cursor sessions.
 
-A `<think>` block goes with the turn after it. Each `<tool-use>` block becomes a call and its
+A `<think>` block belongs to the turn after it. Each `<tool-use>` block becomes a call and its
 result. Their id is the tool's name and a counter. Turns of sub-agents (sidechain) are left out.
-Sessions resumed from another tool have calls as plain text in their first part: texts that end in
-an output block become calls too. Claude Code's summary of an earlier part is left out if that
-part is in the file. Otherwise it is a checkpoint. The export lacks some arguments and outputs. The
-notes count them. Cursor's export escapes HTML. Its tool blocks are unescaped.
+Sessions that were resumed from another tool have calls as plain text in their first part: texts
+that end in an output block become calls too. Claude Code's summary of an earlier part is left out
+if that part is in the file. Otherwise it is a checkpoint. The export lacks some arguments and
+outputs; the notes count them. Cursor's export escapes HTML, so its tool blocks are unescaped.
 
 Code blocks and tool outputs are exported without escapes, so a line in them may look like the
 heading of a turn. `_Quoting` tells them apart.
@@ -47,7 +47,7 @@ _THINK = regex(
 )
 _RESUMED = regex(r"Resumed from an? .+ session via SpecStory\.")
 _CONTINUED = "This session is being continued from a previous conversation that ran out"
-_NAMED = regex(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
+_PLAIN_CALL = regex(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
 _OUTPUT = regex(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?(?=\n)")
 _OUTPUT_END = "\n```"
 _ANSWER = regex(r"(?:\A|\n)\*\*Answer:\*\* ?(?P<text>.*)\Z", re.DOTALL)
@@ -62,7 +62,7 @@ def recognizes(document: Document) -> bool:
 def read(
     document: Document, *, conversation: int | None = None, active: bool = False
 ) -> Transcript:
-    """Read the file's one conversation. An export has no boundaries, so `active` changes nothing.
+    """Read the file's one conversation. An export has no compactions, so `active` changes nothing.
 
     Raises:
         InvalidTranscript: there is no turn.
@@ -101,7 +101,7 @@ class _Session(Collected):
     _is_resumed: bool = False
 
     def take(self, turn: MarkdownTurn) -> None:
-        """Take one turn."""
+        """Add one turn of the file."""
         body = turn.body.strip("\n")
         if turn.sidechain:
             self.left_out["turn of a sub-agent|turns of sub-agents"] += 1
@@ -146,7 +146,7 @@ class _Session(Collected):
             self._answer(turn, Text(body))
 
     def _take_tools(self, turn: MarkdownTurn, body: str) -> None:
-        """Take the tool blocks of a turn. Leave out the second, empty blocks that Cursor writes."""
+        """Add the tool blocks of a turn, without the second, empty blocks that Cursor writes."""
         previous: tuple[str, str] | None = None
         for block, summary, within in _blocks(body):
             inside = html.unescape(within) if self.escaped else within
@@ -157,11 +157,11 @@ class _Session(Collected):
             self._call(turn, block["name"], _arguments(summary, call, block["type"]), output)
 
     def _take_plain_call(self, turn: MarkdownTurn, body: str) -> bool:
-        """Take a call that a resumed session has as text. Return whether the text is a call."""
+        """Add a call that a resumed session has as text. Return whether the text is a call."""
         call, output = _split(body, is_write=body.startswith("```"))
         if output is None:
             return False
-        named = _NAMED.match(call)
+        named = _PLAIN_CALL.match(call)
         if named:
             arguments = _arguments("", named["rest"].strip(), "shell")
             self._call(turn, named["name"], arguments, output)
@@ -195,7 +195,7 @@ class _Session(Collected):
 
 
 def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
-    """Split a tool block into the call and its output. The output is None if there is none.
+    """Return the call and the output in a tool block. The output is None if there is none.
 
     Outputs are not escaped and may hold fences of their own, so the output begins at the first
     fence. If a file was written, its text comes first, so the output begins at the last fence.
@@ -213,7 +213,6 @@ def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
 
 
 def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
-    """Yield the opening, the summary and the contents of each tool block."""
     end = 0
     for block in _TOOL.finditer(body):
         _, is_titled, summary = block["titled"].partition("**")
@@ -228,7 +227,7 @@ def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
 
 
 def _whole_span(text: str) -> tuple[str, str] | None:
-    """If the last line is a code span, return the text above it, and its contents. Else None."""
+    """If the last line is a code span, return the text above it and its contents, or None."""
     above, _, line = text.rstrip().rpartition("\n")
     line = line.lstrip()
     is_span = len(line) > 1 and line[0] == line[-1] == "`"
@@ -236,7 +235,7 @@ def _whole_span(text: str) -> tuple[str, str] | None:
 
 
 def _arguments(summary: str, asked: str, kind: str) -> str:
-    """Write the arguments as JSON: a shell's command, else the text that the export has."""
+    """Return the arguments as JSON: a shell's command, or else the text that the export has."""
     values: dict[str, str] = {}
     text = "\n".join(x for x in (summary, asked) if x.strip())
     script = _SCRIPT.fullmatch(text)
@@ -254,7 +253,7 @@ def _arguments(summary: str, asked: str, kind: str) -> str:
 
 
 def _tool_of(text: str) -> str | None:
-    """Return the coding tool that a SpecStory file names. None for other texts."""
+    """Return the coding tool that a SpecStory file names. Return None for other texts."""
     matches = (_SESSION.match(line.strip()) for line in _head_of(text))
     return next((match["tool"] for match in matches if match), None)
 
@@ -313,12 +312,12 @@ class _Quoting:
         self.reset()
 
     def reset(self) -> None:
-        """Start a turn."""
+        """Begin a new turn, outside of all blocks."""
         self._in_tool = False
         self._depth = 0
 
     def see(self, line: str) -> None:
-        """Take a line that may open or close a block. Code inside tool blocks is ignored."""
+        """Read a line that may open or close a block. Code inside tool blocks is ignored."""
         if line.startswith(_TOOL_OPEN):
             self._in_tool = True
         elif line.startswith(_TOOL_CLOSE):
@@ -328,7 +327,7 @@ class _Quoting:
             self._depth += 1 if opens else -1
 
     def quoted(self, index: int) -> bool:
-        """Whether the heading at the index is quoted."""
+        """Whether the heading at the index is inside a block."""
         if self._in_tool:
             return self._tool_closes_after(index)
         return self._depth > 0 and self._code_closes_after(index)
@@ -342,7 +341,7 @@ class _Quoting:
         return False
 
     def _code_closes_after(self, index: int) -> bool:
-        """Whether the open code block closes below.
+        """Whether the open code block is closed further below.
 
         The user may open a block and never close it. Then the next fence opens another block: it
         has a language, or its closing fence comes before the next heading.

@@ -1,13 +1,12 @@
-"""Reads SQLite chats of an older assistant: a database with tables `conversations` and
-`messages`. `transcripts.chats` reads the tables.
+"""Reads SQLite databases with the tables `conversations` and `messages`, as assistants write them.
 
-Decisions:
+`transcripts.chats` reads the tables. Decisions:
 
-- Columns have the usual names of such programs (`content`, `text`, `body`; `timestamp`,
-  `created_at`). Unknown columns stay in the rows.
-- Messages are sorted by time. Messages of the same time keep the table's order.
+- Columns have one of several usual names (`content`, `text`, `body`; `timestamp`, `created_at`).
+  Unknown columns stay in the rows.
+- Messages are sorted by time. Messages of the same time keep the order of the table.
 - Roles and contents: see `roles`. A content that is a JSON list of parts is read as parts. Keys of
-  `metadata` (a tool's name, a call's id) count if no column has them.
+  `metadata` (a tool's name, a call's id) are used if no column has them.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def read(
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """Sort by time. A row without a time stays after the row before it."""
+    """Return the rows by time. A row without a time stays after the row before it."""
     last = datetime.min.replace(tzinfo=UTC)
     timed: list[tuple[datetime, Row]] = []
     for row in rows:
@@ -95,7 +94,7 @@ def _time(row: Row) -> datetime | None:
 
 
 def _content(row: Row) -> object:
-    """Return the text. If it is a JSON list of parts, return the parts."""
+    """Return the text of a message. If it is a JSON list of parts, return the parts."""
     value = _first(row, _CONTENTS)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
@@ -114,7 +113,7 @@ def _metadata(row: Row) -> Mapping[str, Any]:
 
 
 def _model(record: Row, rows: Sequence[Row]) -> str | None:
-    """Return the last model of the messages, else the model of the conversation."""
+    """Return the last model of the messages, or else the model of the conversation."""
     models = (_text({**_metadata(row), **row}, _MODELS) for row in reversed(rows))
     return next((model for model in models if model), _text(record, _MODELS))
 

@@ -1,7 +1,7 @@
-"""Lists the formats, in the order in which they are tried.
+"""Lists the file formats, in the order in which they are tried.
 
-The first format that recognizes a document reads it. A format checks only a few keys. A caller may
-pass another table, as the evaluations do.
+The first format that recognizes a document reads it. To recognize it, a format checks only a few
+keys. A caller may pass another table, as the evaluations do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from compact.transcripts.transcript import Transcript
 
 
 class Read(Protocol):
-    """Reads one conversation of a document, numbered from 1, or its active part."""
+    """Reads one conversation (from 1) of a document. `active`: only after the last compaction."""
 
     def __call__(
         self, document: Document, *, conversation: int | None = None, active: bool = False
@@ -51,7 +51,7 @@ class Read(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format: its name, its title, its rule and its reader."""
+    """A file format: its name, its title for people, its test and its reader."""
 
     name: str
     title: str
@@ -59,8 +59,8 @@ class Format:
     read: Read
     kind: Kind = "JSON"
     titles: Callable[[Document], Sequence[str | None]] | None = None
-    """Returns the conversations' titles in order, without reading a conversation. None if a file
-    holds only one conversation."""
+    """Returns the titles of the conversations in order, without reading a conversation. None if a
+    file holds only one conversation."""
 
 
 FORMATS: tuple[Format, ...] = (
@@ -155,7 +155,7 @@ def by_name(name: str, *, source: str, formats: Sequence[Format] = FORMATS) -> F
 
 
 def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Format:
-    """Return the format of a document, by its content.
+    """Return the format of a document. It is recognized by its content.
 
     Raises:
         InvalidTranscript: no format recognizes the document.
@@ -166,14 +166,13 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
             return each
     programs = len(formats) - 2  # "chat" and "guessed" are of no particular program
     reason = (
-        f"an unknown format: {_seen(document)}. Looked for: what {programs} programs write "
+        f"an unknown format: {_contents(document)}. Looked for: what {programs} programs write "
         "(docs/guides/files.md names them), then any list of objects with a role and a text"
     )
     raise InvalidTranscript(document.source, reason, is_foreign=True)
 
 
-def _seen(document: Document) -> str:
-    """Describe a file's contents briefly."""
+def _contents(document: Document) -> str:
     if isinstance(document, PlainText):
         lines = document.data.decode().strip().split("\n")
         begins = f"{lines[0][:40]!r}"
@@ -187,7 +186,7 @@ def _seen(document: Document) -> str:
 
 
 def _kind(value: object) -> str:
-    """Describe a JSON value by its type, an object by its keys."""
+    """Return a short description of a JSON value: its type, or the keys of an object."""
     if not isinstance(value, dict):
         return f"a {type(value).__name__}"
     keys = [f"{key} ({type(each).__name__})" for key, each in islice(value.items(), 8)]

@@ -1,7 +1,7 @@
 """Reads only the end of a transcript: from a byte on, or from the program's last compaction on.
 
-What lies before a compaction is not parsed. Only its rows that may hold a person's words are kept,
-found by their bytes. So a file of 100 MB is read in the time of its last part.
+What is before a compaction is not parsed. Of it, only the rows that may hold a person's words are
+kept, which are found by their bytes. So a file of 100 MB is read in the time of its last part.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from compact.transcripts import claude_code
 from compact.transcripts.documents import Document, JsonLines
 
 Since = int | Literal["boundary"]
-"""From which byte of the file on; or from the last compaction that the program recorded."""
+"""Where to begin: at a byte of the file, or at the last compaction that the program recorded."""
 _BOUNDARIES = (b'"compact_boundary"', b'"compacted"')
-"""In the row of a compaction of Claude Code, and of Codex."""
+"""Bytes in the row of a compaction of Claude Code, and of Codex."""
 _ITEM, _NO_ITEM = b'"response_item"', b'"ghost_snapshot"'
-"""In the row of an item of Codex; and in one that is no message."""
+"""Bytes in the row of an item of Codex, and in the row of an item that is no message."""
 _RESULT, _ANSWERS = b'"tool_result"', (b'"answers"', b"the user said:")
-"""In rows with a tool's result; and in those of them that hold an answer, or a refusal's reason."""
+"""Bytes in rows with a tool's result, and in those with an answer or a refusal's reason."""
 _SPOKEN = (b'"user"', b'"queue-operation"', b'"queued_command"', b'"user_message"')
-"""In rows that hold what a person typed, also while the program worked."""
+"""Bytes in rows that hold what a person typed, also while the program worked."""
 
 
 def load_since(path: Path, since: Since) -> Document:
-    """Load the rows of a file of JSON Lines from `since` on. From a compaction on, the rows with a
+    """Load the rows of a file of JSON Lines from `since` on. From a compaction on, rows with a
     person's earlier words come first. Rows that are no JSON are left out.
 
     Raises:
@@ -57,7 +57,7 @@ def load_since(path: Path, since: Since) -> Document:
 
 
 def _since_boundary(stream: Iterable[bytes]) -> tuple[list[bytes], int]:
-    """Return the lines, and how many items of Codex come before the compaction."""
+    """Return the lines, and the number of Codex's items before the compaction."""
     said, lines, earlier = list[bytes](), list[bytes](), 0
     for line in stream:
         if any(sign in line for sign in _BOUNDARIES) and _is_boundary(line):

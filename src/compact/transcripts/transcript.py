@@ -1,7 +1,6 @@
-"""Holds a `Transcript`: one conversation and the file that it came from. Readers build it with
-`Collected`.
+"""Defines `Transcript`: one conversation and the file that it came from.
 
-`reading` reads files, `writing` writes them.
+Readers build it with `Collected`. `reading` reads files, and `writing` writes them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import Message, Part, Text
-from compact.messages.times import SURE, time_in
+from compact.messages.times import TIME_ONLY, time_in
 
 if TYPE_CHECKING:
     from compact.transcripts.documents import Document
@@ -27,11 +26,11 @@ NO_BOUNDARY = "no compaction boundary: active is the whole file"
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """How a file holds its messages. A writer needs this.
+    """How a file holds its messages. A writer needs this to write the same kind of file.
 
     `shape`: one JSON value on each line, one list, or one object with the key `messages`. `fields`:
-    the object's other keys, or what a writer takes over from the file. `indent`: how many spaces,
-    if the JSON was pretty-printed. `original`: the text to write if nothing changed, without a
+    the object's other keys, or other values of the file that a writer needs. `indent`: the number
+    of spaces, if the JSON was indented. `original`: the text to write if nothing changed, without a
     half-written last line; None if the format cannot be written.
     """
 
@@ -64,8 +63,8 @@ class Transcript:
     notes: tuple[str, ...] = ()
     conversations: int = 1
     compacted: int = 0
-    """How many messages came before the last compaction that the file records in Claude Code's way.
-    """
+    """The number of messages before the last compaction, if the file records it as Claude Code
+    does."""
     container: Container = field(default_factory=Container)
 
 
@@ -77,16 +76,16 @@ class Collected:
     messages: list[Message] = field(default_factory=list)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What was left out → how often. Written `one|many` if the plural does not end in -s."""
-    odd: list[InvalidTranscript] = field(default_factory=list)
+    """What was left out → how often. It is written `one|many` if the plural does not end in -s."""
+    row_errors: list[InvalidTranscript] = field(default_factory=list)
     """The errors of rows that were left out."""
 
     def attempt(self, take: Callable[[], object]) -> bool:
-        """Run `take` for a row and keep its error. Return whether there was none."""
+        """Run `take` for a row, and record its error. Return whether there was none."""
         try:
             take()
         except InvalidTranscript as error:
-            self.odd.append(error)
+            self.row_errors.append(error)
             return False
         return True
 
@@ -102,7 +101,7 @@ class Collected:
             if isinstance(row, dict) and is_row(row):
                 right.append((number, row))
             else:
-                self.odd.append(InvalidTranscript(self.source, f"not {what}", line=number))
+                self.row_errors.append(InvalidTranscript(self.source, f"not {what}", line=number))
         return right
 
     def parsed(
@@ -123,7 +122,7 @@ class Collected:
         raise InvalidTranscript(self.source, reason, line=line)
 
     def add(self, message: Message, *rows: Row) -> None:
-        """Add the next message. An id that is already used is replaced."""
+        """Add the next message. If its id is already used, the message gets another id."""
         if message.id in self.rows:
             message = message.model_copy(update={"id": f"m{len(self.messages)}-again"})
         self.messages.append(message)
@@ -141,8 +140,8 @@ class Collected:
         self.add(Message.of({"id": f"m{len(self.rows)}", **fields}), row)
 
     def fill_times(self, whole: object) -> None:
-        """Give a message without a time that of the message before it. The first messages get the
-        time in `whole`, the object of the conversation, or that of the first message that has one.
+        """Give each message without a time that of the message before it. The first messages get
+        the time in `whole`, the conversation's object, or that of the first message with one.
         """
         times = [m.timestamp if "timestamp" in m.model_fields_set else None for m in self.messages]
         fields = whole if isinstance(whole, dict) else {}
@@ -152,7 +151,7 @@ class Collected:
             last = time or last
             if time is None and last is not None:
                 self.messages[at] = message.model_copy(update={"timestamp": last})
-            given = (row.get(name) for row in self.rows.get(message.id, ()) for name in SURE)
+            given = (row.get(name) for row in self.rows.get(message.id, ()) for name in TIME_ONLY)
             if time is None and any(given):
                 self.left_out["time that cannot be read|times that cannot be read"] += 1
 
@@ -167,8 +166,8 @@ class Collected:
         whole: object = None,
         **facts: Any,  # noqa: ANN401 - other fields of a Transcript
     ) -> Transcript:
-        """Build the transcript of the collected messages. `before` and `after` are further notes,
-        `whole` is the conversation's own object, `facts` are other fields.
+        """Build the transcript of the collected messages. `before` and `after` are further notes.
+        `whole` is the object of the conversation. `facts` are other fields of the transcript.
 
         Raises:
             InvalidTranscript: see `notes`.
@@ -185,31 +184,31 @@ class Collected:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Say in words what was left out.
+        """Return sentences on what was left out.
 
         Raises:
             InvalidTranscript: at least as many rows were left out with an error as there are
                 messages. It is the first of these errors.
         """
-        if self.odd and len(self.odd) >= len(self.messages):
-            raise self.odd[0]
+        if self.row_errors and len(self.row_errors) >= len(self.messages):
+            raise self.row_errors[0]
         texts: list[str] = []
         for name, count in sorted(self.left_out.items()):
             one, _, many = name.partition("|")
             if count:
                 texts.append(f"{count} {one if count == 1 else many or one + 's'}")
-        if self.odd:
-            rows, first = "odd row" if len(self.odd) == 1 else "odd rows", self.odd[0]
+        if self.row_errors:
+            rows, first = "odd row" if len(self.row_errors) == 1 else "odd rows", self.row_errors[0]
             at = "" if first.line is None else f"line {first.line}: "
-            texts.append(f"{len(self.odd)} {rows}, left out: {at}{first.reason}")
+            texts.append(f"{len(self.row_errors)} {rows}, left out: {at}{first.reason}")
         return tuple(texts)
 
 
 def branch_of(
     ids: Sequence[str | None], parents: Sequence[str | None], current: object
 ) -> list[int]:
-    """Return the positions of the rows from the root to the current row, else to the last row.
-    Return all rows if one of them has no id of its own, or none names a parent.
+    """Return the positions of the rows from the root to the current row, or else to the last row.
+    Return all rows if one of them has no id of its own, or if none names a parent.
     """
     places = {each: at for at, each in enumerate(ids) if each is not None}
     if len(places) < len(ids) or not any(parent in places for parent in parents):
@@ -224,7 +223,7 @@ def branch_of(
 
 
 def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
-    """Turn parts into a message's content. A single text becomes a string."""
+    """Return parts as the content of a message. A single text becomes a string."""
     match parts:
         case [Text(text=text)]:
             return text
@@ -233,7 +232,7 @@ def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
 
 
 def text_or(value: object) -> str | None:
-    """Return the value if it is a non-empty text, else None."""
+    """Return the value if it is a non-empty text. Otherwise return None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -243,7 +242,7 @@ def has_type(row: Row) -> bool:
 
 
 def newer_than(known: int, version: object) -> tuple[str, ...]:
-    """Return a note if the file's version of the format is newer than the last known one."""
+    """Return a note if the file's version of the format is newer than the last known version."""
     number = version.partition(".")[0] if isinstance(version, str) else version
     try:
         is_newer = not isinstance(number, bool) and int(number) > known  # type: ignore[call-overload]

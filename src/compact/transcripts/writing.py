@@ -1,8 +1,8 @@
-"""Writes messages as a file of the same kind as their transcript.
+"""Writes messages as a file of the same kind as the file that they were read from.
 
-Claude Code sessions become Claude Code JSON Lines. Plain chat files keep their shape. Every other
-format becomes JSON Lines, one message a line: Codex CLI rollouts as Responses items, all others as
-chat completions.
+Claude Code sessions become Claude Code JSON Lines. Plain chat files keep their form. Every other
+format becomes JSON Lines with one message on each line: Codex CLI rollouts as Responses items, all
+others as chat completions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compact.transcripts.transcript import Transcript, content_of
 
 
 def writable(transcript: Transcript) -> Transcript:
-    """Return the transcript without what cannot be written. A note says what was left out."""
+    """Return the transcript without unwritable parts. A note tells what was left out."""
     if transcript.format == chat_json.NAME or transcript.wire != "chat_completions":
         return transcript
     messages: list[Message] = []
@@ -41,9 +41,9 @@ def write(
 ) -> str:
     """Write the messages as the text of a file.
 
-    Unchanged messages give the file's text back, byte for byte, if the format can be written. Only
-    a half-written last line is left out. `pre_tokens` says how many tokens the context had before
-    compression, for Claude Code's boundary row. By default the number is estimated.
+    If no message changed, the text of the original file is returned byte for byte, if the format
+    can be written. Only a half-written last line is left out. `pre_tokens` is the number of tokens
+    of the context before compression, for Claude Code's boundary row. By default it is estimated.
     """
     original = transcript.container.original
     if original is not None and _unchanged(transcript.messages, messages):
@@ -64,7 +64,7 @@ def _unchanged(read: Sequence[Message], given: Sequence[Message]) -> bool:
 
 
 def _estimate(messages: Sequence[Message]) -> int:
-    """Sum the messages' known token counts, else a quarter of their characters."""
+    """Return the sum of the messages' token counts. Unknown ones are characters / 4."""
     total = 0
     for message in messages:
         if message.token_count is not None:

@@ -1,7 +1,7 @@
-"""Reads the files of a zip as those of a folder, without unpacking it to the disk.
+"""Reads the files of a zip like those of a folder, without unpacking the zip to the disk.
 
-One file at a time is in memory, only files that begin as text are read, and never more than the
-limits, whatever sizes the zip states.
+Only one file at a time is in memory. Only files that begin as text are read, and never more than
+the limits, whatever sizes the zip states.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from compact.errors import InvalidTranscript
 from compact.transcripts.documents import LARGEST_FILE, ZIP, all_of
 
 LARGEST_ZIP = 2_000_000_000
-"""How many bytes are read from the files of one zip together."""
+"""How many bytes are read from all files of one zip together, at most."""
 _BEGINNING = 512
 """How many bytes of a file show whether it is text."""
 _BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError)
-"""Errors of damaged and locked files, and of unknown methods."""
+"""Errors of damaged and locked files, and of unknown compression methods."""
 
 
 def is_zip(path: Path) -> bool:
-    """Whether a file begins like a zip. False for a file that cannot be read."""
+    """Whether a file begins like a zip. It is false for a file that cannot be read."""
     try:
         with path.open("rb") as stream:
             return stream.read(len(ZIP)) == ZIP
@@ -33,7 +33,8 @@ def is_zip(path: Path) -> bool:
 
 
 def files_in(path: Path) -> Iterator[tuple[str, bytes | InvalidTranscript]]:
-    """Yield the name of each file in the order of names, and its bytes or why it is not read.
+    """Yield the name of each file in the order of names, and its bytes, or the error if it is not
+    read.
 
     Raises:
         InvalidTranscript: the zip is damaged.

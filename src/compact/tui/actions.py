@@ -1,4 +1,4 @@
-"""The slash commands. Each one returns an outcome. None of them draws."""
+"""The slash commands. Each is a function that returns an outcome. None of them draws."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from compact.tui.opening import window_for
 ON_A_PAGE = 40
 """How many messages a page of the history shows."""
 EXPANDED = 20_000
-"""The most tokens of a checkpoint's messages to show."""
+"""The most tokens of a checkpoint's messages that are shown."""
 
 
 @dataclass(frozen=True)
 class ActionOutcome:
-    """The outcome of a command."""
+    """What a command did: a text for the transcript, or a page to open."""
 
     words: str = ""
     page: looks.ReadingPage | None = None
-    """A page to open."""
+    """A page to open. None: no page."""
 
 
 Action = Callable[[Dialogue, str], Awaitable[ActionOutcome]]
@@ -61,7 +61,7 @@ async def _moved(talk: Dialogue, go: Callable[[], None], done: str) -> ActionOut
 
 
 async def checkpoints(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Show the checkpoints, or the messages that one checkpoint replaces."""
+    """Show the checkpoints. With a number, show the messages that this checkpoint replaces."""
     live = talk.ctx.checkpoints
     if not argument:
         return ActionOutcome(page=looks.checkpoints_page(live))
@@ -114,7 +114,7 @@ async def model(talk: Dialogue, argument: str) -> ActionOutcome:
 
 
 async def pin(talk: Dialogue, argument: str) -> ActionOutcome:
-    """Pin a message, unpin it, or list the pinned ones."""
+    """Pin a message, unpin it, or list the pinned messages."""
     word, _, rest = argument.partition(" ")
     if word == "list":
         return ActionOutcome("\n".join(_pin_lines(talk)) or "Nothing is pinned; /pin N does it.")
@@ -225,7 +225,7 @@ ACTIONS: Mapping[str, Action] = {
         *(history, search, snapshot, restore, export),
     )
 }
-"""Command → its function. Commands that are not listed here are run by the chat screen."""
+"""Command → its function. The chat screen runs the commands that are not listed here."""
 
 
 def _number(text: str, what: str, first: int, last: int) -> int:

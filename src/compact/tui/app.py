@@ -64,16 +64,16 @@ class ChatApp(App[None]):
         await self.push_screen(self._chat)
 
     def hear(self, event: Event) -> None:
-        """Show an event of the session or its memory. Any thread may call this."""
+        """Show an event of the session or its memory. It may be called from any thread."""
         if self._chat is not None and self._chat.is_running:
             self._chat.hear(event)
 
     def action_look(self) -> None:
-        """Switch between light and dark."""
+        """Switch between the light and the dark theme."""
         self.theme = DARK if self.theme == LIGHT else LIGHT
 
     async def action_quit(self) -> None:
-        """Save the beginning of a running answer, and quit."""
+        """Store the beginning of a running answer, and quit."""
         if self._chat is not None:
             await self._chat.stop()
         self.exit()

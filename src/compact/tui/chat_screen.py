@@ -1,7 +1,7 @@
 """The chat screen: the transcript, the window bar and the input.
 
-One job runs at a time; Esc stops it. During a compression the input is blocked. An error becomes a
-line in the transcript, and the conversation continues.
+Only one job runs at a time. Esc stops it. During a compression the input is blocked. An error
+becomes a line in the transcript, and the conversation continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from compact.tui.review_screen import ReviewScreen, refused_because
 from compact.tui.status_lines import Compressing, HeadLine, WindowBar
 
 SOON = 0.05
-"""Seconds between an answer and the next queued text, so that the answer's job ends first."""
+"""Seconds between an answer and the next queued text. In this time the answer's job ends."""
 
 
 class ChatScreen(Screen[None]):
@@ -52,7 +52,7 @@ class ChatScreen(Screen[None]):
 
     @dataclass
     class Heard(Message):
-        """Carries how to show an event of the session."""
+        """Tells the screen's thread how to show an event of the session."""
 
         shown: ProgressStep | Notice | Ahead
 
@@ -61,11 +61,11 @@ class ChatScreen(Screen[None]):
         self.talk = conversation
         self._job: Worker[None] | None = None
         self._stopped: Worker[None] | None = None
-        """The job that was stopped last."""
+        """The job that was stopped last. None: no job was stopped."""
         self._waiting: list[str] = []
-        """Texts to send when the running job has ended, in order."""
+        """Texts that are sent in order when the running job has ended."""
         self._taken_back = frozenset[str]()
-        """Commands that Esc put back into the input. When they are sent, they are commands."""
+        """Commands that Esc put back into the input. If sent again, they are still commands."""
 
     def compose(self) -> ComposeResult:
         """Yield the widgets, from top to bottom."""
@@ -78,7 +78,7 @@ class ChatScreen(Screen[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        """Show the session, and whether its last answer is missing."""
+        """Show the session, and tell if its last answer is missing."""
         recovered = await self.talk.recovered()
         await self.query_one(MessageList).show(self.talk.ctx.history)
         if recovered:
@@ -94,7 +94,7 @@ class ChatScreen(Screen[None]):
         self.query_one(PromptInput).focus()
 
     def hear(self, event: Event) -> None:
-        """Receive an event of the session. Any thread may call this."""
+        """Receive an event of the session. It may be called from any thread."""
         if (shown := self.talk.following.take(event)) is not None:
             self.post_message(self.Heard(shown))
 
@@ -109,7 +109,7 @@ class ChatScreen(Screen[None]):
 
     @on(PromptInput.Moved)
     def mark(self, event: PromptInput.Moved) -> None:
-        """Move the mark to another command."""
+        """Mark another command in the list."""
         self.query_one(Completions).move(event.rows)
 
     @on(PromptInput.Completed)
@@ -120,7 +120,7 @@ class ChatScreen(Screen[None]):
 
     @on(PromptInput.Submitted)
     def send(self, event: PromptInput.Submitted) -> None:
-        """Send the text, or queue it until the running job has ended."""
+        """Send the text. If a job is running, queue the text until the job has ended."""
         if not event.text.strip():
             return
         name = self.query_one(Completions).chosen
@@ -132,7 +132,7 @@ class ChatScreen(Screen[None]):
             self._wait_with([*self._waiting, *texts])
 
     def _split(self, text: str) -> list[str]:
-        """Split the text into the commands that Esc put back and the texts between them."""
+        """Split the text into the commands that Esc put back, and the texts between them."""
         parts = [""]
         for line in text.split("\n"):
             if line in self._taken_back:
@@ -143,7 +143,7 @@ class ChatScreen(Screen[None]):
         return [part for part in parts if part.strip()]
 
     def action_stop(self) -> None:
-        """Stop the running job; if none runs, close the list of commands."""
+        """Stop the running job. If none is running, close the list of commands."""
         if self._is_busy:
             self._take_back()
             self._cancel()
@@ -166,7 +166,7 @@ class ChatScreen(Screen[None]):
             self.app.push_screen(PageScreen(outcome.page))
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll the transcript."""
+        """Scroll the transcript by pages. Negative is up."""
         transcript = self.query_one(MessageList)
         transcript.release_anchor()
         transcript.scroll_relative(y=pages * (transcript.size.height - 1), animate=False)
@@ -219,7 +219,7 @@ class ChatScreen(Screen[None]):
         await asyncio.to_thread(self.talk.following.end, self.talk.ctx)
         self._unblock()
         await self._redraw()
-        self.refresh(layout=True)  # drawing while Markdown is added may be lost
+        self.refresh(layout=True)  # drawing while Markdown is being added may be lost
         if self._waiting:
             self.set_timer(SOON, self._send_next)
 
@@ -232,7 +232,7 @@ class ChatScreen(Screen[None]):
             self._start(self._run(text))
 
     async def stop(self) -> None:
-        """Stop the job, wait until it has saved its answer, and close the session."""
+        """Stop the job, wait until it has stored its answer, and close the session."""
         if self._is_busy and self._job is not None:
             self._cancel()
             with suppress(WorkerError):
@@ -296,17 +296,17 @@ class ChatScreen(Screen[None]):
     async def _answer(self) -> None:
         transcript, position = self.query_one(MessageList), len(self.talk.ctx.history)
         shown: MessageRow | None = None
-        self.query_one(HeadLine).aside("waiting for the model")
+        self.query_one(HeadLine).show_work("waiting for the model")
         try:
             async with aclosing(self.talk.answer()) as pieces:  # type: ignore[type-var]  # it is one
                 async for piece in pieces:
                     if shown is None:
                         await self._show_compression()
-                        self.query_one(HeadLine).aside("answering")
+                        self.query_one(HeadLine).show_work("answering")
                         shown = await transcript.begin_answer(position)
                     await shown.grow(piece)
         finally:
-            self.query_one(HeadLine).aside("")
+            self.query_one(HeadLine).show_work("")
             if shown is not None:
                 await shown.end(self._heading_at(position))
 
@@ -348,15 +348,15 @@ class ChatScreen(Screen[None]):
     async def _show_compression(self) -> None:
         self._unblock()
         if words := await asyncio.to_thread(self.talk.following.end, self.talk.ctx):
-            self.query_one(HeadLine).aside("")  # the draft made ahead was used or is outdated
+            self.query_one(HeadLine).show_work("")  # the draft made ahead was used, or is outdated
             await self._tell(words, "done")
             await self._redraw()
 
-    # --- what is heard ----------------------------------------------------------------------------
+    # --- events of the session --------------------------------------------------------------------
 
     @on(Heard)
     async def follow(self, heard: Heard) -> None:
-        """Show an event."""
+        """Show an event of the session."""
         match heard.shown:
             case ProgressStep() as step if self._is_busy:
                 self.query_one(Compressing).show(step)
@@ -364,7 +364,7 @@ class ChatScreen(Screen[None]):
             case Notice(words=words):
                 await self._tell(words)
             case Ahead(words=words):
-                self.query_one(HeadLine).aside(words)
+                self.query_one(HeadLine).show_work(words)
 
     def _unblock(self) -> None:
         self.query_one(Compressing).end()

@@ -20,7 +20,7 @@ class Choice(NamedTuple):
     key: str
     about: str
     is_ready: bool = True
-    """Whether the model works without installing a package."""
+    """Whether the model can be used without installing a package first."""
 
 
 async def choices() -> list[Choice]:
@@ -39,8 +39,8 @@ async def choices() -> list[Choice]:
 
 
 def first_ready(found: list[Choice]) -> str | None:
-    """Return Ollama's first ready model. Only a model of Ollama may be used without the user's
-    choice, because the conversation stays on this machine.
+    """Return Ollama's first ready model, or None. Only a model of Ollama may be used without the
+    user's choice, because the conversation stays on this machine.
     """
     return next((c.key for c in found if c.is_ready and c.key.startswith("ollama:")), None)
 
@@ -49,7 +49,7 @@ def check_client(model: str) -> None:
     """Refuse a model whose client package is missing, before a message is sent."""
     try:
         wiring.check_package(model)
-    except ModelRefused as error:  # do not say that a message was refused: there is none yet
+    except ModelRefused as error:  # there is no message yet that could be refused
         raise ImportError(str(error)) from None
 
 

@@ -1,8 +1,8 @@
-"""One conversation of the chat. A message is stored before the model is asked. An answer is kept
+"""One conversation of the chat. A message is stored before the model is asked. An answer is stored
 even if it is stopped or fails.
 
 While an answer arrives, a note in the store holds its beginning. After a crash this beginning
-becomes an answer that was cut off.
+becomes an answer that is marked as cut off.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from compact.tui.looks import CUT_OFF, REMEMBERED
 from compact.tui.opening import ChatSetup
 
 PARTIAL = "chat:partial"
-"""The name of the note with the beginning of an answer."""
+"""The name of the note that holds the beginning of an answer."""
 EVERY = 1.0
-"""Seconds between two updates of this note."""
+"""Seconds between two updates of this note: a crash loses at most this much of an answer."""
 
 
 class Dialogue:
@@ -37,19 +37,18 @@ class Dialogue:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the newest message, apart from notes, is the user's."""
+        """Whether the newest message is the user's. Notes do not count."""
         newest = self._newest()
         return newest is not None and speaker_of(self.ctx.history[newest]) == "person"
 
     @property
     def cut_off(self) -> int | None:
-        """The position of the newest message, if it is an answer that was cut off; else None."""
+        """The position of the newest message, if it is a cut-off answer. Otherwise None."""
         newest = self._newest()
         is_whole = newest is None or CUT_OFF not in self.ctx.history[newest].metadata.tags
         return None if is_whole else newest
 
     def _newest(self) -> int | None:
-        """Return the position of the newest message that is not a note."""
         history = self.ctx.history
         places = reversed(range(len(history)))
         return next((i for i in places if REMEMBERED not in history[i].metadata.tags), None)
@@ -67,7 +66,7 @@ class Dialogue:
 
     async def leave_out(self, position: int) -> None:
         """Branch before an answer that was cut off. The answer stays on the old branch. Later
-        settings and notes are copied to the new one.
+        settings and notes are copied to the new branch.
         """
         ctx = self.ctx
         notes = [message.text for message in ctx.history[position + 1 :]]
@@ -91,7 +90,7 @@ class Dialogue:
             ctx.unpin(place)
 
     async def answer(self) -> AsyncIterator[str]:
-        """Yield the model's answer in pieces. An answer that stops early is kept and marked."""
+        """Yield the model's answer in pieces. An answer that ends early is stored and marked."""
         await asyncio.to_thread(self.following.begin, self.ctx)
         clock, written = asyncio.get_running_loop().time, list[str]()
         noted, is_whole = clock(), False
@@ -111,7 +110,7 @@ class Dialogue:
             await self._note("")
 
     async def compress(self, guidance: str) -> str:
-        """Compress now. Return the result in words."""
+        """Compress now. Return the result as text."""
         await asyncio.to_thread(self.following.begin, self.ctx)
         plan = await self.ctx.acompress_conversation(guidance=guidance)
         words = await asyncio.to_thread(self.following.end, self.ctx)
@@ -126,14 +125,14 @@ class Dialogue:
             await asyncio.to_thread(self.following.end, self.ctx)
 
     async def accept(self, proposal: CompressionProposal, texts: Mapping[str, str]) -> str:
-        """Apply a proposal with edited summaries. Return the result in words."""
+        """Apply a proposal with edited summaries. Return the result as text."""
         before, covered = await self._used(), covered_by(self.ctx)
         await self.ctx.review.aaccept(proposal, summaries=texts)
         freed = before - await self._used()
         return plain_words.compressed(covered_by(self.ctx) - covered, freed)
 
     async def recovered(self) -> bool:
-        """Keep the beginning of an answer that a crash cut off. Return whether there was one."""
+        """Store the beginning of an answer that a crash cut off. Return whether there was one."""
         notes = await asyncio.to_thread(self.ctx.store.notes, self.ctx.id)
         text = str(notes.get(PARTIAL, {}).get("text", ""))
         if not text:

@@ -1,4 +1,4 @@
-"""The screen shown without a model. It lists models and says how to set one up."""
+"""The first screen, if no model was chosen. It lists models and tells how to set one up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPACT_MODEL, or `model` in a settings file, names one for good."""
 
 
 class FirstScreen(Screen[str]):
-    """Lets the user choose a model, and returns the model's key."""
+    """Lets the user choose a model. Returns the model's key."""
 
     DEFAULT_CSS = """
     FirstScreen VerticalScroll { padding: 0 2; }
@@ -48,7 +48,7 @@ class FirstScreen(Screen[str]):
         self._choices, self._problem = choices, problem
 
     def compose(self) -> ComposeResult:
-        """Yield the help, the models and an input for a key."""
+        """Yield the help, the models, and an input for a key."""
         yield Label("compact · who are you going to talk to?", id="title", markup=False)
         yield Label(self._problem, id="problem", markup=False)
         with VerticalScroll():
@@ -60,7 +60,7 @@ class FirstScreen(Screen[str]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Focus the list."""
+        """Give the list the focus."""
         self.query_one("#problem").display = bool(self._problem)
         self.query_one(OptionList).focus()
 
@@ -82,7 +82,7 @@ class FirstScreen(Screen[str]):
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
-        """Close the screen with the model chosen from the list."""
+        """Close the screen with the model that was chosen from the list."""
         self.dismiss(self._choices[event.option_index].key)
 
     @on(Input.Submitted)

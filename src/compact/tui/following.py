@@ -23,13 +23,13 @@ from compact.telemetry.plain_words import redacted
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """The progress of a compression that the user waits for."""
+    """The progress of a compression for which the user waits."""
 
     words: str
     done: float
-    """The share that is done, 0 to 1. A negative number means that it has not changed."""
+    """The share of the work that is done, 0 to 1. A negative number: it has not changed."""
     detail: str = ""
-    """What a request to a model in this step is doing; empty without one."""
+    """What a request to a model in this step is doing. It is empty if no model is asked."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Work in the background. Empty words mean that it has ended."""
+    """Work in the background, as text. An empty text means that it has ended."""
 
     words: str
 
@@ -49,28 +49,28 @@ class Ahead:
 class Following:
     """Turns the session's events into what the chat shows.
 
-    A compression that the user waits for and a draft in the background raise the same events. The
-    trigger decision before them shows which it is: if it triggered, the user waits.
+    A compression for which the user waits and a draft in the background cause the same events. The
+    trigger decision before them tells which it is: if it triggered, the user waits.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._waits = False
         self._before = (0, 0)
-        """The prompt's tokens, and how many messages checkpoints replaced, at `begin`."""
+        """The prompt's tokens, and the number of messages that checkpoints replaced, at `begin`."""
         self._compresses = False
         """Whether the session was compressed since `begin`."""
         self.stage = ""
-        """The stage of the compression that the user waits for; else empty."""
+        """The stage of the compression for which the user waits. Otherwise empty."""
         self._lock = threading.Lock()
 
     def begin(self, ctx: ContextManager) -> None:
-        """Note that work begins. From now on the user waits for each compression."""
+        """Record that work begins. From now on the user waits for each compression."""
         self._before = (ctx.window_use.used, covered_by(ctx))
         self._waits, self._compresses = True, False
 
     def take(self, event: Event) -> ProgressStep | Notice | Ahead | None:
-        """Return how to show an event; None if it is not shown. Any thread may call this."""
+        """Return how to show an event, or None if it is not shown. Any thread may call this."""
         with self._lock:
             return self._display(event)
 
@@ -98,7 +98,7 @@ class Following:
         return None
 
     def end(self, ctx: ContextManager) -> str:
-        """Return one text about all compressions since `begin`; empty if there were none."""
+        """Return one text about all compressions since `begin`. It is empty if there were none."""
         is_done, self._compresses = self._compresses, False
         self._waits, self.stage = False, ""
         if not is_done:

@@ -1,4 +1,4 @@
-"""Puts messages, checkpoints and search results into words that cannot control the terminal."""
+"""Turns messages, checkpoints and search results into text that cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CUT_OFF = "cut off"
 REMEMBERED = "remembered"
 """The tag of a note made by /remember. The model does not have to answer it."""
 NAMES: Mapping[Speaker, str] = {"person": "You", "assistant": "Assistant", "injected": "Reminder"}
-"""Speaker → the name that is shown."""
+"""Speaker → the name that is shown. Other speakers are shown by their own name."""
 LINE, OF_TOOLS = 70, 200
-"""The most characters of a one-line text, and of a tool result."""
+"""The most characters of a text on one line, and of a tool result on one line."""
 
 
 def visible(text: str) -> str:
-    """Return the text without control characters, except line ends and tabs."""
+    """Return the text without control characters. Line breaks and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
@@ -40,15 +40,15 @@ def words_of(message: Message) -> str:
     return visible(render_text([message]).partition("\n")[2])
 
 
-def shown(message: Message) -> str:
-    """Return a message's text for the transcript. Tool calls and results get one line."""
+def transcript_text(message: Message) -> str:
+    """Return the text of a message for the transcript. Tool calls and results get one line."""
     if speaker_of(message) in NAMES and message.text.strip():
         return message.text
     return one_line(words_of(message), OF_TOOLS)
 
 
 def heading(message: Message, position: int) -> str:
-    """Return a heading with a message's speaker, number and marks."""
+    """Return a heading with the message's speaker, number and marks."""
     speaker = speaker_of(message)
     name = NAMES.get(speaker, speaker.capitalize())
     marks = [f"#{position}"]
@@ -58,14 +58,14 @@ def heading(message: Message, position: int) -> str:
 
 @dataclass(frozen=True)
 class ReadingPage:
-    """Texts under headings, to be shown on a separate page."""
+    """Texts under headings, for a separate page."""
 
     title: str
     blocks: Sequence[tuple[str, str]]
 
 
 def history_page(history: SessionHistory, start: int, most: int) -> ReadingPage:
-    """Build a page of messages, starting at a position."""
+    """Return a page of at most `most` messages, starting at a position."""
     stop = min(len(history), start + most)
     blocks = [
         (f"{heading(m, i)} · {time_of(m.timestamp)}", words_of(m))
@@ -79,7 +79,7 @@ def history_page(history: SessionHistory, start: int, most: int) -> ReadingPage:
 
 
 def checkpoints_page(checkpoints: Sequence[Checkpoint]) -> ReadingPage:
-    """Build a page of the checkpoints in the prompt, with their summaries."""
+    """Return a page of the checkpoints in the prompt, with their summaries."""
     blocks = [(_about(n, each), _text_of(n, each)) for n, each in enumerate(checkpoints, 1)]
     nothing = [("There are none yet", "Nothing was compressed. /compact does it now.")]
     return ReadingPage("Checkpoints", blocks or nothing)
@@ -99,7 +99,7 @@ def _text_of(number: int, checkpoint: Checkpoint) -> str:
 
 
 def found_page(query: str, found: Sequence[Recalled]) -> ReadingPage:
-    """Build a page of search results, the best first."""
+    """Return a page of search results. The best comes first."""
     blocks = [
         (
             f"{NAMES.get('person' if each.role == 'user' else 'assistant', each.role)} "

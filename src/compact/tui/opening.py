@@ -20,12 +20,12 @@ from compact.text.prompts import PromptParts
 from compact.tui.choices import check_client
 
 Write = Callable[[str, str], str]
-"""Writes the session with this id to a file of this name. Returns a line about the result."""
+"""Writes the session with an id to a file with a name. Returns a line about the result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatSetup:
-    """The store, the settings and the session of a chat."""
+    """What a chat needs: the store, the settings, and the session's id and scope."""
 
     store: SessionStore
     settings: CompactConfig
@@ -35,8 +35,8 @@ class ChatSetup:
 
 
 def model_of(setup: ChatSetup) -> str | None:
-    """Return the model to talk to: the one in the options, else the session's last one, else the
-    one in the settings, else None.
+    """Return the key of the model to talk to, or None. It is the model in the options, else the
+    session's last one, else the one in the settings.
     """
     settings = setup.settings
     if settings.model is not None and settings.origin("model") == ARGUMENT:
@@ -49,8 +49,8 @@ def model_of(setup: ChatSetup) -> str | None:
 
 
 async def window_for(settings: CompactConfig, model: str) -> int | None:
-    """Return the window to open the session with. The settings' window comes first. None if the
-    model's window is known. Else the window that the model's server gives, or the default.
+    """Return the window with which to open the session. None: the model's own, known window. The
+    settings' window comes first, else the server's, else the default.
     """
     check_client(model)
     if settings.max_context_tokens is not None:
@@ -62,7 +62,7 @@ async def window_for(settings: CompactConfig, model: str) -> int | None:
 
 
 async def opened(setup: ChatSetup, model: str, on_event: Callable[[Event], None]) -> ContextManager:
-    """Open or create the session for that model, and store the model's name in a note."""
+    """Open or create the session for that model. Store the model's name in a note."""
     window = await window_for(setup.settings, model)
     return await asyncio.to_thread(_open, setup, model, window, on_event)
 

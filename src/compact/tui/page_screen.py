@@ -16,7 +16,7 @@ from compact.tui.slash import COMMANDS
 
 
 class PageScreen(ModalScreen[None]):
-    """Shows a title and texts under headings. Esc goes back."""
+    """Shows a title and texts under headings. Esc closes the page."""
 
     DEFAULT_CSS = """
     PageScreen { align: center middle; }
@@ -44,11 +44,11 @@ class PageScreen(ModalScreen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Let the arrow keys scroll."""
+        """Give the texts the focus, so that the arrow keys scroll."""
         self.query_one("#page").focus()
 
     def action_dismiss_page(self) -> None:
-        """Go back."""
+        """Close the page."""
         self.dismiss(None)
 
 

@@ -1,4 +1,4 @@
-"""Puts errors into words, and says what to do in the chat."""
+"""Turns errors into text that tells what to do in the chat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compact.secrets.redactor import Redactor
 from compact.tui.looks import visible
 
 LONGEST = 600
-"""The longest error text, in characters."""
+"""The most characters of an error text."""
 WAYS_HERE: Mapping[str, str] = {
     **WAYS,
     "limit": "Take a model with a larger window (/model KEY)",
@@ -18,11 +18,11 @@ WAYS_HERE: Mapping[str, str] = {
     "pins": "unpin messages (/pin off N)",
     "goals": "end goals (/goal done N)",
 }
-"""What cannot be shortened → what the user can do about it, with the chat's commands."""
+"""Content that cannot be shortened → what the user can do about it with the chat's commands."""
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Describe an error in words, without secrets."""
+    """Return a text that describes an error, without secrets."""
     match error:
         case CannotFit():
             words = error.told(WAYS_HERE)

@@ -1,4 +1,4 @@
-"""The input, and the list of commands. Enter sends; Ctrl+J begins a new line."""
+"""The input, and the list of commands. Enter sends the text. Ctrl+J begins a new line."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from compact.tui.slash import SlashCommand
 
 
 class Completions(OptionList, can_focus=False):
-    """The list of commands above the input. The input moves the mark in this list."""
+    """The list of commands above the input. The arrow keys in the input mark a command in it."""
 
     DEFAULT_CSS = """
     Completions { height: auto; max-height: 8; border: none; padding: 0 1; display: none; }
     """
 
     def offer(self, commands: Sequence[SlashCommand]) -> None:
-        """Show these commands; without any, hide the list."""
+        """Show these commands. Without any, hide the list."""
         self.display = bool(commands)
         self.clear_options()
         width = max((len(c.usage) for c in commands), default=0)
@@ -35,13 +35,13 @@ class Completions(OptionList, can_focus=False):
 
     @property
     def chosen(self) -> str | None:
-        """The marked command."""
+        """The name of the marked command. It is None if the list is hidden."""
         if not self.display or self.highlighted is None:
             return None
         return self.get_option_at_index(self.highlighted).id
 
     def move(self, rows: int) -> None:
-        """Mark another command."""
+        """Mark the command that is `rows` further down the list."""
         if self.highlighted is not None:
             self.highlighted = (self.highlighted + rows) % self.option_count
 
@@ -53,7 +53,7 @@ PLACEHOLDER, BLOCKED = "Say something, or / for commands", "Nothing can be writt
 
 
 class PromptInput(TextArea):
-    """A text input that grows with its text."""
+    """A text input whose height grows with its text."""
 
     DEFAULT_CSS = """
     PromptInput { height: auto; min-height: 3; max-height: 8; padding: 0 1; }
@@ -85,7 +85,7 @@ class PromptInput(TextArea):
             placeholder=PLACEHOLDER,
         )
         self.is_offered = False
-        """Whether the list of commands is open. Then the arrow keys move through it."""
+        """Whether the list of commands is open. Then the arrow keys move through the list."""
 
     def block(self, *, is_blocked: bool) -> None:
         """Block or unblock the input."""
@@ -96,7 +96,7 @@ class PromptInput(TextArea):
                 self.focus()
 
     def wait_with(self, texts: Sequence[str]) -> None:
-        """Show the queued texts on the border."""
+        """Show the queued texts on the border of the input."""
         self.border_title = Content(one_line(" · ".join(texts)))
         line = f"{counted(len(texts), 'message')} will be sent after this answer; Esc stops it"
         self.border_subtitle = line if texts else ""

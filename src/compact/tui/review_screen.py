@@ -1,4 +1,4 @@
-"""Review a compression before it is applied. Its summaries can be edited."""
+"""Shows a compression before it is applied. Its summaries can be edited."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from compact.tui.looks import one_line, visible
 
 
 class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
-    """Returns the edited texts by checkpoint id; None if the user refuses."""
+    """Returns the edited texts by checkpoint id. Returns None if the user refuses."""
 
     DEFAULT_CSS = """
     ReviewScreen { align: center middle; }
@@ -87,10 +87,10 @@ class ReviewScreen(ModalScreen[Mapping[str, str] | None]):
 
     @on(Button.Pressed, "#refuse")
     def action_refuse(self) -> None:
-        """Change nothing."""
+        """Refuse the compression: nothing changes."""
         self.dismiss(None)
 
 
 def refused_because(error: Exception) -> str:
-    """Return the line above the summaries if a summary was rejected."""
+    """Return the line above the summaries after a summary was rejected."""
     return f"Not taken: {one_line(str(error), 300)}"

@@ -9,7 +9,7 @@ from compact.text.modes import ModeName
 
 
 class SlashCommand(NamedTuple):
-    """A command, as help lists it."""
+    """A command, as the help page lists it."""
 
     name: str
     arguments: str
@@ -47,8 +47,8 @@ NAMES = tuple(command.name for command in COMMANDS)
 
 
 def command_in(text: str) -> tuple[str, str] | None:
-    """Return the command in a text and its argument; None if the text is for the model. A path such
-    as `/usr/bin` is for the model, and so is a text that begins with `//`.
+    """Return the command in a text and its argument. Return None if the text is for the model. A
+    path such as `/usr/bin` is for the model, and so is a text that begins with `//`.
     """
     first, _, rest = text.strip().partition(" ")
     name = first[1:]
@@ -69,11 +69,11 @@ KEEPS: Mapping[ModeName, str] = {
     "debugger": "Errors, how to reproduce them, attempts",
     "user": "What a file of your own says",
 }
-"""Mode → what summaries keep first."""
+"""Mode → what summaries keep first in it."""
 
 
 def completions(text: str) -> list[SlashCommand]:
-    """Return the commands or modes that begin with the text; none if the text is complete."""
+    """Return the commands or modes that begin with the text, or none if it is complete."""
     if text.lower().startswith("/mode "):
         start = text[len("/mode ") :].strip().lower()
         return [

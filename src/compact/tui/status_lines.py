@@ -32,18 +32,18 @@ class HeadLine(Static):
         self._parts = (one_line(session, 30), one_line(model, 40), mode)
         self.refresh()
 
-    def aside(self, words: str) -> None:
-        """Show work in the background; empty words remove the display."""
+    def show_work(self, words: str) -> None:
+        """Show a text about background work at the right. An empty text removes it."""
         self._beside = words
         self.refresh()
 
     def keep(self, words: str) -> None:
-        """Set the words to show while there is no background work."""
+        """Set the text that is shown while there is no background work."""
         self._kept = words
         self.refresh()
 
     def render(self) -> Content:
-        """Return the line."""
+        """Return the line to draw."""
         first, *others = self._parts
         left = Content.assemble((first, "bold"), *(f" · {each}" for each in others))
         beside = self._beside or self._kept
@@ -74,13 +74,13 @@ class Compressing(Vertical):
         self._done = 0.0
 
     def compose(self) -> ComposeResult:
-        """Yield the stage, a bar and the current request."""
+        """Yield the stage, a bar, and the current request to a model."""
         yield Label(TITLE, id="stage", markup=False)
         yield ProgressBar(total=1.0, show_eta=False)
         yield Label(HINT, id="detail", markup=False)
 
     def show(self, step: ProgressStep) -> None:
-        """Show a step."""
+        """Show a step of the compression."""
         self._done = share_of(step, self._done)
         self.display = True
         self.query_one("#stage", Label).update(f"{TITLE} {step.words}")
@@ -94,7 +94,7 @@ class Compressing(Vertical):
 
 
 class BarPart(NamedTuple):
-    """A part of the window, with its colour, and a mark for displays without colours."""
+    """A part of the window: its name, a mark for displays without colours, and its colour."""
 
     name: str
     mark: str
@@ -113,11 +113,11 @@ PARTS = (
 
 
 LONG, SHORT = 20, 5
-"""The longest name of a part in the legend, with and without enough room, in characters."""
+"""The most characters of a part's name in the legend, with and without enough room."""
 
 
 class WindowBar(Static):
-    """Shows two lines: the bar and its legend."""
+    """Draws the window in two lines: a bar and its legend."""
 
     DEFAULT_CSS = """
     WindowBar { height: 2; padding: 0 1; }
@@ -128,7 +128,7 @@ class WindowBar(Static):
         self._use: WindowUse | None = None
 
     def show(self, use: WindowUse) -> None:
-        """Draw a window."""
+        """Draw the parts of this window."""
         self._use = use
         self.refresh()
 
@@ -152,8 +152,8 @@ def _bar(use: WindowUse, width: int) -> Content:
 
 
 def cells_of(tokens: Sequence[int], width: int) -> list[int]:
-    """Return how many cells each part gets. Together they fill the width. A part with tokens gets
-    at least one cell, if there are enough.
+    """Return how many cells each part gets. Together they fill the width. A part that has tokens
+    gets at least one cell, if there are enough cells.
     """
     total = sum(tokens)
     if not total:
@@ -166,7 +166,7 @@ def cells_of(tokens: Sequence[int], width: int) -> list[int]:
 
 
 def _legend(use: WindowUse, width: int) -> Content:
-    """Return the legend, shortened to the width. The used share is always included."""
+    """Return the legend, shortened to the width. It always contains the used share."""
     how, short = ("exact", "exact") if use.exact else ("estimated", "est.")
     share = f"{use.used * 100 // max(1, use.usable)} % of {use.usable:,}"
     for most, gap, exactness, left_out in (
@@ -177,13 +177,13 @@ def _legend(use: WindowUse, width: int) -> Content:
         (0, " ", short, "free"),
     ):
         end = Content.styled(f"{share}, {exactness}", "dim")
-        line = Content(gap).join([*_named(use, most, left_out), end])
+        line = Content(gap).join([*_legend_parts(use, most, left_out), end])
         if line.cell_length <= width:
             return line
     return Content(f"{share}, {how}")
 
 
-def _named(use: WindowUse, most: int, left_out: str) -> Iterator[Content]:
+def _legend_parts(use: WindowUse, most: int, left_out: str) -> Iterator[Content]:
     for part, tokens in _sizes(use):
         if part.name != left_out and (tokens or part.name in ("free", "recent")):
             yield Content.assemble((part.mark, part.style), f" {part.name[:most]} {tokens:,}")

@@ -1,1 +1,3 @@
-"""The paths of 0.1 to the command line, for one release: it is `compact.cli` now."""
+"""Keeps the import paths that the command line had in version 0.1. The next release removes them.
+Use `compact.cli`.
+"""

@@ -1,3 +1,3 @@
-"""The commands: a module of its name for each, with the function and what it alone needs. The
-function's docstring is the command's help, and it yields its output.
+"""The commands, each in a module of its name. The function's docstring is the command's help, and
+the function yields the command's output.
 """

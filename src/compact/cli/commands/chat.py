@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from compact.tui.opening import ChatSetup
 
 TEXT, DATA = (".md", ".markdown"), (".json",)
-"""File endings for reading, and for importing again."""
+"""File endings for an export as text to read, and for one that can be imported again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ def chat(
 
 
 def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> str | None:
-    """Run the chat program. Returns the id of the session, if it was kept."""
+    """Run the chat program. Return the id of the session, or None if it was not stored."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise Stop("chat needs a terminal; `show` and `sessions` work without one")
     from compact.tui.app import ChatApp  # its package may be missing
@@ -104,7 +104,7 @@ def _run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) 
 
 
 def setup_of(catalog: SessionCatalog, name: str | None, *, last: bool = False) -> ChatSetup:
-    """The setup of the chat program."""
+    """Return the setup of the chat program."""
     from compact.tui.opening import ChatSetup
 
     scope = catalog.scope or DEFAULT_SCOPE

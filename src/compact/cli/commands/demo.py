@@ -1,4 +1,4 @@
-"""`compactctl demo`: compresses the sample conversation of the package."""
+"""`compactctl demo`: compresses the sample conversation that comes with compact."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from compact.cli.settings import settings_of
 
 SAMPLE = "harbour.jsonl"
 LIMIT = 8_000
-"""The most tokens of the result."""
+"""The most tokens of the compressed sample."""
 KEY = b"a key for all to see"
-"""Fixed, so that the output is the same everywhere."""
+"""The key is fixed, so that the output is the same everywhere."""
 SHOWN_LINES = 24
-"""Lines of the checkpoint to show: about a screen."""
+"""How many lines of the checkpoint are shown: about a screen."""
 NEXT = """Try next, with your own conversation (Claude Code, Codex CLI, ChatGPT, chat JSON, …):
   compactctl demo --save harbour.jsonl                    or this one, as a file
   compactctl tokens FILE                                  where the tokens go

@@ -1,4 +1,4 @@
-"""`compactctl diff`: before and after, message by message."""
+"""`compactctl diff`: shows a conversation before and after compression, message by message."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ STYLES = {
 HEAD = f"{'message':>13}  {'fate':<10} {'speaker':<11} {'tokens':>15}  text"
 SIGNS_SAID = "+ is new, - is gone from view, ~ is shortened; tokens: before > after."
 CHECKPOINT_LINES = 8
-"""Lines of a checkpoint to show without --full."""
+"""How many lines of a checkpoint are shown without --full."""
 
 LEAST_RUN = 4
-"""More kept neighbours than this become one row."""
+"""A run of more kept messages than this becomes one row."""
 
 
 @command

@@ -30,12 +30,14 @@ from compact.messages.reliability import reliability_of, writing_of
 from compact.models.effective_settings import DEFAULT_WINDOW
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
-"""State of a finding → style."""
+"""State of a finding → its colour."""
 INSTEAD = {"apsw": "apsw-sqlite3mc"}
-"""Package → a package with the same module and encryption. Only one of them can be installed."""
+"""Package → another package with the same module, which also encrypts. They exclude each other."""
 
+SAMPLE = 20
+"""How many branches of each scope on a server to read without `--check`."""
 READ_SOON = 64 << 20
-"""Bytes of archives that are verified without --check."""
+"""Archives of up to this many bytes together are verified without --check."""
 
 
 @command
@@ -79,7 +81,7 @@ def doctor(
         found["trigger"] = list(trigger(settings))
         found["store"] = list(stored(settings, check=check or repair))
         found["hooks"] = list(hooks())
-    # an error about a damaged file may quote it
+    # an error about a damaged file may quote its content
     found = {name: [Finding(*without_secrets(e)) for e in part] for name, part in found.items()}
     value: dict[str, Any] = {
         name: [{"about": e.about, "state": e.state, "text": e.text, **e.facts} for e in part]
@@ -104,7 +106,7 @@ def doctor(
 
 
 class Finding(NamedTuple):
-    """One finding: in words, and as facts for machines. Its state is `ok`, `note` or `broken`."""
+    """One finding, for people and as facts for machines. Its state is `ok`, `note` or `broken`."""
 
     about: str
     state: str
@@ -113,14 +115,14 @@ class Finding(NamedTuple):
 
 
 def installed() -> Iterator[Finding]:
-    """Findings on Python, compact, and its required and optional packages."""
+    """Yield findings on Python, compact, and compact's required and optional packages."""
     own = _version("compactctl")
     yield Finding("compact", "ok", own or "not installed, run from its source")
     yield from _other_compact()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
     by_name: dict[str, str] = {}
-    for requirement in (own and requires("compactctl")) or ():  # extras share some packages
+    for requirement in (own and requires("compactctl")) or ():  # extras share packages
         by_name.setdefault(re.split(r"[^\w-]", requirement)[0], requirement)
     for name, requirement in by_name.items():
         if installed_version := _version(name) or _version(INSTEAD.get(name, name)):
@@ -137,7 +139,7 @@ def installed() -> Iterator[Finding]:
 
 
 def _other_compact() -> Iterator[Finding]:
-    """Whether another package named compact has overwritten files of this one."""
+    """Yield a finding if another package named compact has overwritten files of this one."""
     if (other := _version("compact")) is None and hasattr(compact, "__getattr__"):
         return
     what = f"another package, compact {other}, has" if other else "another package had"
@@ -154,7 +156,7 @@ def _version(package: str) -> str | None:
 
 
 def hooks() -> Iterator[Finding]:
-    """Findings on the hooks of the coding programs that are here (`compactctl install`)."""
+    """Yield findings on the hooks of the coding agents on this machine (`compactctl install`)."""
     for name, host in coding_agents.HOSTS.items():
         if not is_folder(host.file.parent):
             continue
@@ -176,18 +178,18 @@ def hooks() -> Iterator[Finding]:
             yield Finding(name, "broken", text)
 
 
-# --- whether tokens are counted right -------------------------------------------------------------
+# --- whether token counts are right ---------------------------------------------------------------
 
 KNOWN_TEXT = (
     "Never water the cactus: 25 ml, every 3rd week – 「迅速な」 naïve Übergrößen 🌵\n"
     "\tdef f(x): return x**2  # <|endoftext|>"
 )
 KNOWN_COUNTS = {"o200k": 45, "cl100k": 48}
-"""Its tokens by OpenAI's published vocabularies."""
+"""The text's tokens by OpenAI's published vocabularies."""
 
 
 def vocabularies() -> Iterator[Finding]:
-    """Findings on the token counts of a known text."""
+    """Yield findings on the token counts of a known text."""
     for name in wiring.TOKENIZERS:
         estimator = wiring.token_counter("chat_completions", tokenizer=name).estimator
         count, expected = estimator.count(KNOWN_TEXT), KNOWN_COUNTS.get(name)
@@ -199,11 +201,11 @@ def vocabularies() -> Iterator[Finding]:
         yield Finding(name, "ok" if expected in (None, count) else "broken", text, facts)
 
 
-# --- what is known of the model -------------------------------------------------------------------
+# --- the model ------------------------------------------------------------------------------------
 
 
 def model(settings: CompactConfig) -> Iterator[Finding]:
-    """Findings on the model of the settings, and on unknown fields in the file of models."""
+    """Yield findings on the model in the settings, and on unknown fields in the file of models."""
     book, key = settings.book(), settings.model
     if book.passed_over:
         fields = ", ".join(
@@ -241,7 +243,7 @@ def model(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def trigger(settings: CompactConfig) -> Iterator[Finding]:
-    """Findings on whether a session with these settings is compressed before it overflows."""
+    """Yield findings on whether a session with these settings is compressed before it overflows."""
     window, state = settings.window(), "ok"
     if window is None:
         known = settings.model_dump(include=set(ContextWindow.model_fields))
@@ -275,14 +277,12 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
-    """Findings on the store; with `check`, on all its messages and archives."""
+    """Yield findings on the store. With `check`, all its messages and archives are checked."""
     file = name_of_store(settings)
     try:
         with closing(wiring.store_at(file)) as opened:
             if wiring.is_server(file):
-                name, sessions = wiring.shown_name(file), len(opened.sessions())
-                facts = {"file": name, "sessions": sessions}
-                yield Finding("store", "ok", f"{name}: {counted(sessions, 'session')}", facts)
+                yield from _on_server(cast("wiring.PostgresStore", opened), file, check=check)
                 return
             sessions, size = len(opened.sessions()), named_path(file).stat().st_size
             text = f"{file}: {counted(sessions, 'session')}, {size:,} bytes"
@@ -298,7 +298,21 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
         text = str(error) if was_named else "none yet: sessions import, migrate or chat makes one"
         yield Finding("store", "broken" if was_named else "note", text, {"file": file})
     except StoreFailed as error:
-        yield Finding("store", "broken", str(error), {"file": file})
+        yield Finding("store", "broken", str(error), {"file": wiring.shown_name(file)})
+
+
+def _on_server(store: wiring.PostgresStore, file: str, *, check: bool) -> Iterator[Finding]:
+    name, facts, scopes = wiring.shown_name(file), store.describe_server(), store.scopes()
+    sessions = len(store.sessions())
+    text = f"{name}: {counted(sessions, 'session')} in {counted(len(scopes), 'scope')}, "
+    text += f"{facts['bytes']:,} bytes, PostgreSQL {facts['server']}, schema {facts['schema']}"
+    yield Finding("store", "ok", text, {"file": name, "sessions": sessions, **facts})
+    wrong = store.integrity_check(most=None if check else SAMPLE)
+    if check or wrong:
+        yield from _integrity(wrong, {})
+    else:
+        text = f"the {SAMPLE} branches that changed last in each scope are intact: doctor --check "
+        yield Finding("integrity", "ok", text + "reads them all", {"wrong": []})
 
 
 def _archives(store: wiring.SQLiteManager) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""`compactctl expand`: the original messages behind a checkpoint, a message or a tool call."""
+"""`compactctl expand`: shows the original messages behind a checkpoint, message or tool call."""
 
 from __future__ import annotations
 

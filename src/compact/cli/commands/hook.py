@@ -1,4 +1,4 @@
-"""`compactctl hook`: what Claude Code and Codex call before and after they compact."""
+"""`compactctl hook`: the command that Claude Code and Codex call before and after they compact."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compact.integrations import compaction_hooks
 from compact.integrations.compaction_hooks import AFTER, BEFORE
 
 SECONDS = 2.0
-"""After so many seconds nothing is given."""
+"""After so many seconds the hook ends without output."""
 
 
 def hook(event: str) -> None:
@@ -32,7 +32,7 @@ def hook(event: str) -> None:
                 answers.append(compaction_hooks.session_start(given))
 
     if event == BEFORE:
-        answer()  # it forks, which a process with threads should not
+        answer()  # it forks, which a process with threads should not do
         return
     worker = threading.Thread(target=answer, daemon=True)
     worker.start()

@@ -30,10 +30,11 @@ def install(
 ) -> Report:
     """Add two hooks to Claude Code or Codex, for all your sessions.
 
-    When the program has compacted a conversation, its model is given what summaries lose: what you
-    said before the last compaction, where the work stands, and the names that it is likeliest to
-    need, in about 600 tokens. The entry is shown before it is written; everything else in the file
-    stays as it is. `compactctl uninstall` takes it out again.
+    After the program has compacted a conversation, the hooks give its model what summaries lose.
+    That is what you said before the previous compaction (only in Claude Code: Codex keeps it),
+    where the work stands, and the names that it will most likely need, in about 650 tokens. What
+    is added to the settings file is shown before it is written. The rest of the file stays as it
+    is. `compactctl uninstall` removes the hooks.
 
     Examples:
       compactctl install claude-code
@@ -60,10 +61,10 @@ def install(
 
 
 def agreed(shown: str, *, yes: bool) -> None:
-    """Show what is to be done, and ask for it.
+    """Show what will be written, and ask for permission.
 
     Raises:
-        Stop: it is not wanted, or nobody can be asked.
+        Stop: the user says no, or there is no terminal to ask on.
     """
     typer.echo(shown, err=True)
     if yes:

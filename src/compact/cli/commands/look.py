@@ -1,4 +1,4 @@
-"""`compactctl look`: what agents forgot, in people's own transcripts. Read only."""
+"""`compactctl look`: shows what agents forgot, from people's own transcripts. It only reads."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from compact.look.report import Looker, session_of
 from compact.secrets.redaction import Known, redact
 
 ROWS, WIDTH = 44, 80
-"""Lines and columns of the first screen."""
+"""The most lines and columns of the first screen."""
 _BAR = 28
-"""Columns of a bar of 100 %."""
+"""How many columns a bar of 100 % has."""
 _NEXT = (
     "",
     "  compactctl look SESSION --at N       one of them: before, summary, after",
@@ -48,15 +48,15 @@ _ROWS: Mapping[str, tuple[str, str]] = {
     "repeated": ("errors it had made before", "count"),
     "names_shown": ("names shown again before its use³", "share"),
 }
-"""Measure → its line, and how its numbers are written."""
+"""Measure → the name of its row, and how its numbers are written."""
 _ACTIONS: Mapping[str, str] = {
     "looked_up_again": "brought what it had seen before",
     "refused_edits": "refused: not read yet",
     "repeated_errors": "failed as before",
 }
-"""List of a compaction's actions → what they were."""
+"""List of actions of a compaction → what these actions were."""
 _HOOK_ROWS = ("again", "refused", "names_shown")
-"""Measures that are shown with a hook beside without."""
+"""Measures that are shown with a hook next to those without."""
 
 
 @command
@@ -124,14 +124,13 @@ def look(
 
 
 def _screen_of(head: str, parts: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield what the terminal shows of one compaction."""
     yield head
     for name, lines in parts.items():
         yield "\n".join(("", name.upper(), *(f"  {line}" for line in lines)))
 
 
 def _places(names: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
-    """Return the files and folders to look into, and the beginnings of the ids that are wanted."""
+    """Return the files and folders to search, and the beginnings of the wanted session ids."""
     paths = {name: Path(name).expanduser() for name in names}
     ids = tuple(name for name, path in paths.items() if not path.exists())
     if wrong := next((name for name in ids if "/" in name or name.startswith(".")), None):
@@ -159,13 +158,13 @@ def _numbered(each: Sequence[dict[str, Any]], number: int) -> dict[str, Any]:
 
 
 def lines_of(value: Mapping[str, Any], paths: Sequence[str], rows: int | None = ROWS) -> list[str]:
-    """Return the lines of the first screen: at most that many, of at most 80 columns."""
+    """Return the lines of the first screen: at most `rows`, of at most 80 columns each."""
     title = "compactctl look · read only, nothing leaves this machine"
     name = f" · {one_line(' '.join(paths), WIDTH - len(title) - 3)}" if paths else ""
-    lines = [title + name, *_found(value)]
+    lines = [title + name, *_session_counts(value)]
     if not value["compactions"]:
         return lines
-    lines += ["", *_table(value), *_said(value["said"])]
+    lines += ["", *_table(value), *_user_quotes(value["said"])]
     is_claude = any(said["format"] == "claude_code" for said in value["said"])
     following = [] if rows is None else [*_NEXT, *([_INSTALL] if is_claude else [])]
     shown = list[str]()
@@ -178,7 +177,7 @@ def lines_of(value: Mapping[str, Any], paths: Sequence[str], rows: int | None = 
     return [*lines, *(["", "The worst moments", *shown] if shown else []), *following]
 
 
-def _found(value: Mapping[str, Any]) -> Iterator[str]:
+def _session_counts(value: Mapping[str, Any]) -> Iterator[str]:
     if not value["sessions"] and not value["compactions"]:
         yield "No session found: nothing to show."
         return
@@ -264,7 +263,7 @@ def _number(number: float, kind: str) -> str:
     return text.replace("-", "−")
 
 
-def _said(programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _user_quotes(programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for said in sorted(programs, key=lambda p: -p["messages"])[:2]:
         if not said["messages"]:
             continue
@@ -298,11 +297,11 @@ def _day(time: str) -> str:
 
 
 def _moment(moment: Mapping[str, Any]) -> Iterator[str]:
-    yield from _told(moment)
-    yield from _kept(moment)
+    yield from _event_lines(moment)
+    yield from _kept_lines(moment)
 
 
-def _told(moment: Mapping[str, Any]) -> Iterator[str]:
+def _event_lines(moment: Mapping[str, Any]) -> Iterator[str]:
     where = f"{moment['id']} --at {moment['number']}"
     if moment["kind"] == "asked":
         prompt, before = moment["prompt"], moment["before"]
@@ -331,11 +330,10 @@ def _told(moment: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _short(subject: str) -> str:
-    """Shorten a path to its file's name."""
     return subject.rsplit("/", 1)[-1] if "/" in subject and " " not in subject else subject
 
 
-def _kept(moment: Mapping[str, Any]) -> Iterator[str]:
+def _kept_lines(moment: Mapping[str, Any]) -> Iterator[str]:
     kept, summary, messages = (
         moment[key] for key in ("kept_by_compact", "kept_by_summary", "messages")
     )
@@ -354,7 +352,6 @@ def _kept(moment: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _detail(one: Mapping[str, Any]) -> tuple[str, dict[str, list[str]]]:
-    """Return a compaction's heading, and the lines of its parts."""
     size = f", {one['tokens_before']:,} tokens" if one["tokens_before"] else ""
     pause = f", pause {one['pause_seconds']:.0f} s" if one["pause_seconds"] else ""
     quoted = f"{one['messages_in_summary']} of {counted(one['messages'], 'message')}"
@@ -373,7 +370,7 @@ def _detail(one: Mapping[str, Any]) -> tuple[str, dict[str, list[str]]]:
     return f"{one['session']} · compaction {one['number']} · {_day(one['time'])}{size}{pause}", {
         "Before": [f"The summary quotes {quoted} of yours", *said, *_spoken(one["before"])],
         "Summary": one["summary"].split("\n"),
-        "After": [after, *_spoken(one["after"]), *actions, *_kept(one)],
+        "After": [after, *_spoken(one["after"]), *actions, *_kept_lines(one)],
     }
 
 

@@ -17,7 +17,7 @@ from compact.messages.goals import Goal
 from compact.session.context_manager import ContextManager
 
 NEWEST = "newest"
-"""The name of the user's newest message."""
+"""The word that names the user's newest message."""
 
 
 def _repeated(metavar: str, help: str) -> Any:  # noqa: ANN401 - Typer's own kind
@@ -26,7 +26,7 @@ def _repeated(metavar: str, help: str) -> Any:  # noqa: ANN401 - Typer's own kin
 
 @dataclass(frozen=True, kw_only=True)
 class MarkOptions(OpenOptions):
-    """What to mark. Messages are named by number from 0 (negative from the end) or id."""
+    """What to mark. A message is named by its number from 0 (negative from the end) or its id."""
 
     title: Annotated[str | None, text_option("TEXT", "Its title.")] = None
     important: Annotated[
@@ -91,7 +91,7 @@ def mark(options: MarkOptions) -> Report:
 
 
 def _apply(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
-    goals = _goals(ctx.goals, options, where=f"session {ctx.id!r}")  # first what may be refused
+    goals = _goals(ctx.goals, options, where=f"session {ctx.id!r}")  # first, as this may be refused
     pin, unpin = _places(ctx, options.pin), _places(ctx, options.unpin)
     aside = _places(ctx, options.put_aside)
     if options.mode is not None:
@@ -125,7 +125,6 @@ def _message(ctx: ContextManager, place: int, state: str) -> str:
 
 
 def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[Goal] | None:
-    """The new goals; None without an option about goals."""
     if not (options.goal or options.done or options.drop):
         return None
     if not all(text.strip() for text in options.goal or ()):

@@ -67,7 +67,7 @@ def mcp(
 @contextmanager
 def _stored(options: StoreOptions) -> Iterator[Callable[[], SessionCatalog]]:
     with opened(options) as catalog:
-        own = replace(catalog, scope=catalog.scope or DEFAULT_SCOPE)  # errors list no other's
+        own = replace(catalog, scope=catalog.scope or DEFAULT_SCOPE)  # errors show no other scopes
         yield lambda: own
 
 
@@ -77,15 +77,16 @@ def _read(options: StoreOptions, name: str) -> nullcontext[Callable[[], SessionC
     if not Path(name).exists():
         raise Stop(f"--transcript: there is no {name}")
     file = TranscriptFile(Path(name), settings_of(options, summarizer="extractive"))
-    # Large files take seconds. The host gets its answer first; a tool waits, or says what is wrong.
+    # Large files take seconds. The host gets its answer first. A tool waits for the file, or
+    # reports its error.
     ThreadPoolExecutor(1).submit(file.catalog)
     return nullcontext(file.catalog)
 
 
 @dataclass
 class TranscriptFile:
-    """A transcript as a store in memory, or the newest of a folder. The file is read again after it
-    changed.
+    """A transcript as a store in memory. Of a folder, the newest transcript is taken. The file is
+    read again after it has changed.
     """
 
     path: Path
@@ -97,7 +98,7 @@ class TranscriptFile:
         self._catalog: SessionCatalog | None = None
 
     def catalog(self) -> SessionCatalog:
-        """Return the conversations that the file holds now.
+        """Return the conversations that the file contains now.
 
         Raises:
             InvalidInput: the file holds no conversation that can be read.

@@ -115,7 +115,7 @@ def memory_age(
 
 
 def _agreed(memory: MemoryManager, now: datetime | None) -> bool:
-    """Whether something is due, and the user wants it."""
+    """Whether the user agrees to the ageing that is due. It is also true if nothing is due."""
     with Progress("Looking at what is due") as progress:
         callback = counting(progress, "Looking at", "sessions")
         plan = memory.age(now, dry_run=True, progress=callback)
@@ -127,7 +127,7 @@ def _agreed(memory: MemoryManager, now: datetime | None) -> bool:
 
 
 def _plan(report: AgeingReport) -> Iterator[Styled | Table]:
-    """What ageing does, or would do, in a line and by level."""
+    """Yield what ageing does or would do: one line, and a table by level."""
     would = "would be " * report.dry_run
     line = f"{counted(report.written, 'digest')} {would}written"
     if packed := sum(row.action.endswith("pack") for row in report.rows):
@@ -229,7 +229,7 @@ def memory_forget(
       compactctl memory forget --person anna
     """
     with opened(options) as catalog:
-        what, chosen = _named(catalog, session, person, yes=yes)
+        what, chosen = _to_delete(catalog, session, person, yes=yes)
         if not yes and not _is_wanted(catalog, chosen, what):
             print_part(Aside("nothing was deleted"))
             return
@@ -251,10 +251,10 @@ def memory_forget(
         raise typer.Exit(BAD_INPUT)
 
 
-def _named(
+def _to_delete(
     catalog: SessionCatalog, session: str | None, person: str | None, *, yes: bool
 ) -> tuple[str, list[Session]]:
-    """Return what is to be deleted, in words, and its sessions."""
+    """Return the sessions to delete, and what they are, in words."""
     if session is None and person is not None and catalog.scope in (None, person):
         return f"scope {person!r}", catalog.store.sessions(scope=person)
     if session is None or person is not None:
@@ -270,7 +270,6 @@ def _size_of(catalog: SessionCatalog, session: Session) -> int:
 
 
 def _is_wanted(catalog: SessionCatalog, chosen: Sequence[Session], what: str) -> bool:
-    """Ask on the terminal whether to delete."""
     if not _can_ask():
         raise Stop("there is no terminal to ask on; --yes deletes without asking")
     parts = [counted(len(chosen), "session")] if len(chosen) > 1 else []

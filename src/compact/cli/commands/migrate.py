@@ -31,10 +31,10 @@ from compact.files import named_path
 from compact.messages.sessions import DEFAULT_SCOPE
 
 MOST_NOTED = 10
-"""Files whose omissions are listed."""
+"""How many files are listed from which something was left out."""
 CHANGING = ("new", "grown", "snapshot")
 COLUMNS = ("file", "format", "session", "messages", "tokens", "result")
-WORDS: dict[Outcome, tuple[str, str, str]] = {
+LABELS: dict[Outcome, tuple[str, str, str]] = {
     "new": ("new", "imported", "green"),
     "grown": ("has grown", "grown", "green"),
     "snapshot": ("snapshot", "snapshot", "green"),
@@ -43,7 +43,7 @@ WORDS: dict[Outcome, tuple[str, str, str]] = {
     "broken": ("cannot be read", "cannot be read", "red"),
     "unknown": ("no conversation", "no conversation", "bright_black"),
 }
-"""Outcome → its words in a dry run, its words after a run, its style."""
+"""Outcome → its name in a dry run, its name after a run, its colour."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ def migrate(
 
 @contextmanager
 def _store_for(options: MigrateOptions) -> Iterator[SessionCatalog]:
-    """Open the store, or make one. A dry run without a store gets an empty one in memory."""
+    """Open the store, or create it. A dry run without a store gets an empty one in memory."""
     with ExitStack() as stack:
         try:
             catalog = stack.enter_context(opened(options, create=not options.dry_run))
@@ -120,7 +120,7 @@ def _migrate(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
     with _store_for(options) as catalog, Progress("Reading") as progress, _ctrl_c() as asked:
 
         def follow(done: int, of: int) -> None:
-            if asked.is_set():  # the conversation before is stored whole
+            if asked.is_set():  # the conversation before is stored completely
                 raise KeyboardInterrupt
             progress.now(f"Reading file {done + 1:,} of {of:,}")
 
@@ -141,8 +141,8 @@ def _migrate(options: MigrateOptions, paths: Sequence[str]) -> MigrationReport:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Event]:
-    """Yield an event that Ctrl-C sets, so that the running conversation is stored whole. An
-    exception could be lost on the way. A second Ctrl-C ends the process.
+    """Yield an event that Ctrl-C sets, so that the current conversation is still stored completely.
+    A `KeyboardInterrupt` could be lost on the way. A second Ctrl-C ends the process.
     """
     asked, before = Event(), signal.getsignal(signal.SIGINT)
 
@@ -186,7 +186,7 @@ def _roll_back(options: MigrateOptions, names: Sequence[str], *, force: bool) ->
 
 
 def _parts(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
-    """Yield a row for each conversation, remarks on some, and the sum."""
+    """Yield a row for each conversation, remarks on some of them, and the totals."""
     counts = Counter(each.path for each in report.conversations)
     rows, remarks, omissions = [], list[Part](), list[str]()
     for each in report.conversations:
@@ -194,8 +194,8 @@ def _parts(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
             continue
         name = _below(each.path, paths)
         name = f"{name}#{each.conversation}" if counts[each.path] > 1 else name
-        style = WORDS[each.outcome][2]
-        result = WORDS[each.outcome][0 if report.dry_run else 1]
+        style = LABELS[each.outcome][2]
+        result = LABELS[each.outcome][0 if report.dry_run else 1]
         result += f", {each.added:,} more" if each.outcome == "grown" else ""
         title = wiring.file_formats().get(each.format, "compact") if each.format else ""
         rows.append(
@@ -228,7 +228,7 @@ def _parts(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
 
 
 def _others(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
-    """Yield lines about what holds no conversation: each file that was named, and two sums."""
+    """Yield lines on files without a conversation: one for each named file, and two totals."""
     unknown = [each for each in report.conversations if each.outcome == "unknown"]
     read = {each.path for each in report.conversations if each.outcome != "unknown"}
     empty = sum(each.path in read for each in unknown)
@@ -245,7 +245,7 @@ def _others(report: MigrationReport, paths: Sequence[str]) -> Iterator[Part]:
 
 
 def _below(path: str, named: Sequence[str]) -> str:
-    """Return the path relative to the named folder. If there are several folders, it begins with
+    """Return the path relative to the named folder. If several folders were named, it begins with
     the folder's name.
     """
     for folder in map(named_path, named):
@@ -258,7 +258,7 @@ def _below(path: str, named: Sequence[str]) -> str:
 def _summary(report: MigrationReport) -> str:
     verb = 0 if report.dry_run else 1
     counts = report.outcomes
-    parts = [f"{counts[each]:,} {WORDS[each][verb]}" for each in WORDS if counts.get(each)]
+    parts = [f"{counts[each]:,} {LABELS[each][verb]}" for each in LABELS if counts.get(each)]
     added = sum(each.added for each in report.conversations)
     would = "would be " * report.dry_run
     line = ", ".join(parts) or "nothing found"

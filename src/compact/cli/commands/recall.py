@@ -1,4 +1,4 @@
-"""`compactctl recall`: messages of one session, found by words."""
+"""`compactctl recall`: finds messages of one session by words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compactctl replay`: what a conversation costs under each policy, call by call."""
+"""`compactctl replay`: shows what a conversation costs under each policy, call by call."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ PRICES = {
     "gpt-5-mini": (0.25, 0.025, 2),
     "gpt-4.1": (2, 0.5, 8),
 }
-"""Model → dollars for a million tokens that are new, cached and answered: list prices as of
-November 2025, without what some providers take for writing into the cache."""
+"""Model → dollars for a million new, cached and answered tokens. These are list prices of November
+2025, without what some providers charge for writing into the cache."""
 SAMPLE = 20
-"""Calls for which a model is asked."""
+"""For how many calls a model is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`compactctl search`: all sessions of a scope as one memory."""
+"""`compactctl search`: searches all sessions of a scope."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from compact.text.found import FoundSession, Hit
 
 @dataclass(frozen=True, kw_only=True)
 class FindOptions(StoreOptions):
-    """What is searched."""
+    """Options that limit the search."""
 
     session: Annotated[
         list[str] | None, text_option("SESSION", "Only this session; may be repeated.")

@@ -1,4 +1,4 @@
-"""`compactctl serve`: a proxy in front of a model's server."""
+"""`compactctl serve`: a proxy before a model's server that keeps prompts within the window."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from compact.messages.sessions import DEFAULT_SCOPE
 from compact.secrets.redaction import without_credentials
 
 IN_MEMORY = 1_000
-"""How many sessions are kept in memory."""
+"""How many sessions are kept in memory if they are not stored in a file."""
 PORT = 8484
-"""The port to listen on by default."""
+"""The default port."""
 
 
 @dataclass(frozen=True, kw_only=True)

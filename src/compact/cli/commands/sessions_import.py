@@ -27,7 +27,7 @@ from compact.store.session_file import SessionFile
 from compact.store.whole_session import WholeSession
 
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
-"""File endings that a session id leaves out."""
+"""File endings that are left out of a session's id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
 
 
 def _read_export(options: ImportOptions, data: bytes, source: str) -> tuple[SessionFile, list[str]]:
-    """The content of an exported session."""
+    """Return the content of an exported session, and notes on what was left out."""
     for option, value in (("--format", options.format), ("--conversation", options.conversation)):
         if value not in (None, 1):
             raise Stop(f"{option}: {source} is an exported session, one conversation; leave it out")
@@ -100,7 +100,7 @@ def _read_export(options: ImportOptions, data: bytes, source: str) -> tuple[Sess
 
 
 def _id_of(options: ImportOptions) -> str:
-    """The id from the file's name; empty for a pipe."""
+    """Return the session id that the file's name gives. It is empty for a pipe."""
     if not os.path.isfile(options.file):
         return ""
     name = Path(options.file).name
@@ -110,7 +110,6 @@ def _id_of(options: ImportOptions) -> str:
 
 
 def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> WholeSession:
-    """The new session with all the file holds of it."""
     session = read.session
     name = session.id if options.id is None else options.id.strip()
     if not importing.is_id(name):
@@ -124,7 +123,7 @@ def _as_new(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) 
 
 
 def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
-    """Refuse a taken id. A user who names a scope does not learn the names of others."""
+    """Refuse a taken id. A user who gave a scope does not learn the names of others."""
     with suppress(NotFound):
         other_session = catalog.store.session(name)
         named = "another scope" if is_asked else f"scope {other_session.scope!r}"
@@ -135,7 +134,7 @@ def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: boo
 
 
 def _store(catalog: SessionCatalog, whole: WholeSession) -> Session:
-    """Store the whole session in one transaction: a failure leaves nothing behind."""
+    """Store the session in one transaction, so that a failure leaves nothing behind."""
     try:
         return importing.put(catalog.store, whole)
     except Superseded:

@@ -1,4 +1,4 @@
-"""`compactctl show`: a session as an overview, or one part of it."""
+"""`compactctl show`: shows a session as an overview, or one part of it."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from compact.messages.sessions import Branch, Session, Snapshot
 from compact.session.context_manager import ContextManager
 from compact.session.history import SessionHistory
 
-SEEN = 200
-"""Messages of a context shown by default. Few contexts have more."""
+SHOWN_MESSAGES = 200
+"""How many messages of a context are shown by default. Few contexts have more."""
 DEEPEST = 100
-"""Generations of checkpoints in the tree."""
+"""How many generations of checkpoints the tree shows."""
 MEASURED = frozenset(("retention",))
-"""Rules whose verdicts are shown even if they passed."""
+"""Rules of the gate whose verdicts are shown even if they passed."""
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
-"""Purpose of a snapshot → words for people, where the store's differ."""
+"""Purpose of a snapshot → text for people. Other purposes are shown by their own name."""
 PARTS: Mapping[str, frozenset[str]] = {
     "session": frozenset(),
     "context": frozenset(("at", "most", "full", "text", "recall")),
@@ -58,7 +58,7 @@ PARTS: Mapping[str, frozenset[str]] = {
     "checkpoints": frozenset(("all",)),
     "goals": frozenset(),
 }
-"""Part of a session → options that it takes."""
+"""Part of a session → the options that it takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +248,7 @@ def _history(catalog: SessionCatalog, session: Session, options: ShowOptions) ->
 
 def _context(ctx: ContextManager, session: Session, options: ShowOptions) -> Report:
     at = len(ctx.history) if options.at is None else options.at
-    most = options.most or SEEN
+    most = options.most or SHOWN_MESSAGES
     context = ctx.time.context_at(at)
     yield {
         "session": ctx.id,
@@ -297,7 +297,6 @@ def _room(ctx: ContextManager, context: ActiveContext, at: int) -> Iterator[Show
 
 
 def _numbered(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
-    """Yield the messages of a context with their numbers and tokens."""
     for message in messages:
         place = history.position_of(message.id)
         if place is None or message.edited:
@@ -335,7 +334,7 @@ def _checkpoints(ctx: ContextManager, what: str, *, all: bool) -> Report:
 def _tree(
     id: str, known: Mapping[str, Checkpoint], drawn: set[str], depth: int = 0
 ) -> Iterator[Styled]:
-    """A checkpoint and, below it, its parents. A checkpoint that was drawn before is only named."""
+    """Yield a checkpoint and, below it, its sources. One that was drawn before is only named."""
     indent = "    " * depth
     if id not in known:
         yield Styled(f"{indent}{one_line(id)} (not in this store)")

@@ -1,4 +1,4 @@
-"""`compactctl tokens`: tokens by kind and by tool. Every token is counted once."""
+"""`compactctl tokens`: shows tokens by kind and by tool. Every token is counted once."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ KINDS: Mapping[str, str] = {
     "checkpoint": "checkpoints",
     "framing": "framing",
 }
-"""Kind → its name, in the order of the table."""
+"""Kind of tokens → its name. The table has this order."""
 TOOLS_SHOWN = 15
-"""Tools with a row, those with the most tokens; a line counts the others."""
+"""How many tools have a row: those with the most tokens. A line counts the others."""
 
 
 @command
@@ -114,25 +114,25 @@ class WindowUsage:
 
     kinds: Counter[str] = field(default_factory=Counter)
     pieces: Counter[str] = field(default_factory=Counter)
-    """Kind → how many parts of messages."""
+    """Kind → the number of parts of messages."""
     calls: Counter[str] = field(default_factory=Counter)
     in_calls: Counter[str] = field(default_factory=Counter)
     in_results: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
-        """The tokens of a prompt of this conversation."""
+        """The tokens of a prompt that holds the whole conversation."""
         return self.kinds.total()
 
     def by_tool(self) -> list[tuple[str, int, int, int]]:
-        """Tools with the number of calls, tokens in calls and in results, the costliest first."""
+        """Return tools with their calls, tokens in calls and tokens in results, largest first."""
         sizes = self.in_calls + self.in_results
         names = sorted({*self.in_calls, *self.in_results}, key=lambda name: (-sizes[name], name))
         return [(n, self.calls[n], self.in_calls[n], self.in_results[n]) for n in names]
 
 
 def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsage:
-    """Count the tokens of a conversation by kind and tool."""
+    """Count the tokens of a conversation by kind and by tool."""
     usage = WindowUsage()
     names = {call.id: call.name for m in transcript.messages for call in m.tool_calls}
     for message in transcript.messages:
@@ -180,7 +180,7 @@ def _kinds_of(message: Message, counter: TokenCounter) -> Iterator[tuple[str, in
 
 
 def _person(message: Message, part: Text, counter: TokenCounter) -> Iterator[tuple[str, int]]:
-    """Yield the user's words, and text that a tool injected into the same message."""
+    """Yield the tokens of the user's text, and of text that a tool injected into it."""
     total = counter.part(part)
     alone = message.model_copy(update={"content": part.text})
     spoken = min(total, counter.text(person_text(alone))) if "<" in part.text else total

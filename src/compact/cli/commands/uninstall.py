@@ -30,7 +30,7 @@ def uninstall(options: JsonOptions, *, host: HostName, yes: Yes = False) -> Repo
         coding_agents.uninstall(chosen)
     if not any(coding_agents.installed(each) for each in HOSTS.values()):
         shutil.rmtree(compaction_hooks.folder(), ignore_errors=True)
-        with suppress(OSError):  # other things are kept there too
+        with suppress(OSError):  # the folder may contain other files
             compaction_hooks.folder().parent.rmdir()
     yield {"host": host, "file": str(chosen.file), "changed": is_there}
     done = f"Taken out of {chosen.title}, in {chosen.file}."

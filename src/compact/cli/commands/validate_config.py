@@ -1,4 +1,4 @@
-"""`compactctl validate-config`: the effective settings and their sources."""
+"""`compactctl validate-config`: shows the effective settings and their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compactctl view`: a session as a page for a browser."""
+"""`compactctl view`: writes a session as a page for a browser."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def _redactor_of(settings: CompactConfig, *, verbatim: bool) -> Redactor | None:
 
 
 def _replay_data(options: OpenOptions, progress: Progress, *, verbatim: bool) -> dict[str, Any]:
-    """Return the data of a file, as if the conversation had been held in that window: compressed by
-    extraction wherever that was due. Nothing is stored.
+    """Return the data of a file, as if the conversation had been held in the given window. It is
+    compressed by extraction wherever that was due. Nothing is stored.
     """
     settings, file = settings_of(options), options.session
     transcript = wiring.read_transcript(file)
@@ -115,7 +115,7 @@ def _replay_data(options: OpenOptions, progress: Progress, *, verbatim: bool) ->
 def replay(
     ctx: ContextManager, messages: Sequence[Message], *, on_message: Callable[[int, int], None]
 ) -> None:
-    """Add the messages to an empty session one by one, with a prompt before each answer, as if a
+    """Add the messages to an empty session one by one. Before each answer a prompt is made, as if a
     model with that window had been asked.
     """
     for number, message in enumerate(messages):

@@ -1,7 +1,7 @@
-"""A page as the text of one file: the template, the style, the script and the data.
+"""Builds a page as the text of one file: the template, the style, the script and the data.
 
-The content security policy allows this script and this style, by their digests, and nothing else.
-The data is JSON in which no text can end the script element.
+The content security policy allows only this script and this style, by their digests. The data is
+JSON, in which no text can end the script element.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from string import Template
 from typing import Any
 
 BEGINS = '<!doctype html>\n<html lang="en" data-page="compactctl view">'
-"""How every page begins. `is_page` recognizes pages by this beginning."""
+"""The beginning of every page. `is_page` recognizes pages by it."""
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters that could end the script element → their JSON escapes."""
 
@@ -40,7 +40,7 @@ def page_html(data: Mapping[str, Any]) -> str:
 
 
 def is_page(start: bytes) -> bool:
-    """Return whether a file with this beginning is a page of compact."""
+    """Return whether a file with this beginning is a page that compact wrote."""
     return start.startswith(BEGINS.encode())
 
 
@@ -55,5 +55,5 @@ def _digest(text: str) -> str:
 
 def _embedded(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    text = text.encode("utf-8", "replace").decode()  # replaces lone surrogates
+    text = text.encode("utf-8", "replace").decode()  # replaces halves of surrogate pairs
     return text.translate({ord(character): escaped for character, escaped in _UNSAFE.items()})

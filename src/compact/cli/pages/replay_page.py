@@ -10,10 +10,10 @@ from compact.cli.pages.page import BEGINS
 from compact.cli.replaying import Played
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 900, 300, 90, 24
-"""Size of a plot, and of its margins, in pixels."""
+"""The sizes of a plot and of its margins, in pixels."""
 COLOURS = ("#666666", "#c2410c", "#1d6fd1", "#15803d", "#9333ea", "#a16207")
 DASHES = ("none", "8 3", "2 3", "10 3 2 3", "4 2", "1 2")
-"""Lines differ by dashes too, for those who see no colours."""
+"""Lines also differ by dashes, for people who cannot tell the colours apart."""
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
     "color:#1b1b1b;background:#fff}svg{width:100%;height:auto}text{font-size:12px;fill:#444}"
@@ -21,7 +21,7 @@ STYLE = (
 
 
 def replay_html(source: str, played: Sequence[Played]) -> str:
-    """Build the page with two plots: the tokens of each prompt, and the sum of uncached tokens."""
+    """Build the page. It plots the tokens of each prompt, and the sum of uncached tokens."""
     names = [each.policy.name for each in played]
     sums = [list(accumulate(each.uncached)) for each in played]
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -1,8 +1,8 @@
 """The data of a session's page, as JSON values.
 
 The data holds each message once, by position. A context is recorded only if it changed in another
-way than by a new message; the page derives all others. A text made for a prompt, such as a stub
-for tool output, is stored once in a separate list.
+way than by a new message; the page derives all others. A text that was made for a prompt, such as a
+stub for tool output, is stored once in a separate list.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from compact.session.views.recalled_turns import KIND
 from compact.text.speakers import speaker_of
 
 MOST_LOOKS = 400
-"""Most contexts recorded in addition to those after compressions; the newest are kept."""
+"""How many contexts, besides those after compressions, are recorded: the newest ones."""
 VERSION = 1
 """The version of this data format."""
 
@@ -35,8 +35,9 @@ VERSION = 1
 def page_data(
     ctx: ContextManager, session: Session, *, redactor: Redactor | None, replayed: bool = False
 ) -> dict[str, Any]:
-    """Return the data of the open branch. Without a redactor, secrets stay in. `replayed` says that
-    the conversation comes from a file, so these prompts were never sent to a model.
+    """Return the page's data for the session's open branch. Without a redactor, secrets are not
+    masked. `replayed` says that the conversation comes from a file, so that the prompts on the page
+    were never sent to a model.
     """
     entries = ctx.store.read(ctx.branch_id, 0, len(ctx.history))
     messages = [entry.message for entry in entries]
@@ -70,7 +71,7 @@ def page_data(
 
 def _session(session: Session) -> dict[str, Any]:
     return {
-        # imported session: compact never sent its first messages to a model
+        # In an imported session, compact never sent the first messages to a model.
         "imported": {"source", "format"} <= session.metadata.keys(),
         "id": session.id,
         "title": session.title,
@@ -99,7 +100,7 @@ def _views(
     texts: dict[str, int] = {}
     places = {message.id: position for position, message in enumerate(messages)}
     views = []
-    for at in _looks(ctx, len(messages)):
+    for at in _recorded_positions(ctx, len(messages)):
         context = ctx.time.context_at(at)
         items = list(_items(ctx, context, messages, places, texts))
         live = {checkpoint.id: checkpoint.level for checkpoint in context.checkpoints}
@@ -107,7 +108,7 @@ def _views(
     return views, texts
 
 
-def _looks(ctx: ContextManager, length: int) -> list[int]:
+def _recorded_positions(ctx: ContextManager, length: int) -> list[int]:
     of_steps = {move.at for move in ctx.time.moves()}
     own = (c for c in ctx.store.changes(ctx.id) if not isinstance(c.what, GoalsTracked | PinSet))
     of_changes = {at for change in own for at in (change.at, change.at + 1)}
@@ -122,8 +123,8 @@ def _items(
     places: dict[str, int],
     texts: dict[str, int],
 ) -> Iterator[Any]:
-    """Yield the messages of a context in order. A run of unchanged messages is `[first, last]`.
-    Any other message is an item with a kind, text and tokens.
+    """Yield the messages of a context in order. A run of unchanged messages is `[first, last]`. Any
+    other message is an item with a kind, text and tokens.
     """
     run: list[int] = []
     for message in _with_system(context):
@@ -190,7 +191,7 @@ def _other_windows(ctx: ContextManager) -> list[int]:
 
 
 def _checkpoints(ctx: ContextManager, views: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the checkpoints of the recorded contexts and their ancestors, oldest span first."""
+    """Return the checkpoints of the recorded contexts and their sources, oldest span first."""
     stored = {checkpoint.id: checkpoint for checkpoint in ctx.store.checkpoints(ctx.id)}
     names = [name for view in views for name in view["live"]]
     found: dict[str, Checkpoint] = {}

@@ -58,7 +58,8 @@ _LOOKED_FOR = frozenset(
 """Arguments of calls that look something up or keep a list. Their results are not reported."""
 _LOOKS = frozenset(
     """
-    calculate check count fetch find get list lookup query read search show think view
+    calculate check compare count describe examine fetch find get inspect list look lookup peek
+    query read retrieve search show think view
     """.split()  # noqa: SIM905 - a table to read
 )
 """First words in the names of tools that look something up."""

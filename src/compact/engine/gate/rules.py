@@ -1,9 +1,11 @@
-"""The gate: judges a summary (story) before it may replace messages. Pure: no I/O, no model.
+"""The gate: judges a summary (story) before it may replace messages. It does no I/O and asks no
+model.
 
-Start at `RULES`. The gate refuses or accepts, and changes nothing. It does not look for orders: if
-a model copied an order from a web page, the summary tells it as the past, in a part that is marked
-as reference. It never gets among the user's words, which code writes. Summaries that code extracts
-are not judged. docs/evidence.md says what each detector misses and where it is wrong.
+Start at `RULES`. The gate accepts or refuses a summary, and never changes one. Summaries that code
+extracts are not judged. The gate does not look for orders that a model copied, for example from a
+web page. A summary reports an order as something past, and prompts mark summaries as reference. A
+copied order cannot get among the user's words, because code writes those. docs/evidence.md says
+what each detector misses and where it is wrong.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ REMEMBERED = 64
 """How many summaries are cached."""
 MOST_REQUESTS = 128
 """Most requests that one summary may take."""
-RESULT_SHARE, CHARACTERS, SHORTEST, LONGEST = 8, 4, 400, 2_000
+RESULT_SHARE, CHARACTERS, SHORTEST, LONGEST = 8, 4, 400, 1_000
 """Tool output is cut to `CHARACTERS` / `RESULT_SHARE` characters per token of the window, but not
 below `SHORTEST` or above `LONGEST`."""
 

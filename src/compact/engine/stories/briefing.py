@@ -21,26 +21,26 @@ from compact.engine.fencing import (
     WRITTEN,
     Block,
     Clean,
+    blocks_of,
     cleaned,
     fenced,
     one_line,
     shortened,
-    speaker_in,
 )
 from compact.messages.checkpoints import Level, SummaryRequest, summary_of
 from compact.messages.context import ActiveContext
-from compact.messages.messages import Message, visible_texts
+from compact.messages.messages import SYSTEM_ROLES, Message, visible_texts
 from compact.messages.tokens import TokenCounter
 from compact.text.anchors import keys_of
 from compact.text.modes import MODES, mode_named
 from compact.text.templates import template
 
-WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.45, 20
+WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.5, 20
 """`WORDS_PER_TOKEN`: words to ask for per token of the cap. `WORDS_OF_WORK`: the same if tools were
 called, since names take more tokens. `FEWEST_WORDS`: fewest words to ask for."""
 DENSE = 20
 """With more than this many tokens of messages per token of summary, not every step can be told."""
-LINE = 300
+LINE = 600
 """Most characters shown of a message that stays in the prompt."""
 Form = Literal["full", "plain", "short", "shortest"]
 """How long the rules are: with an example, without one, or short for small models."""
@@ -48,7 +48,7 @@ Form = Literal["full", "plain", "short", "shortest"]
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """The text before the data, the text after it, and other blocks at the start of the data."""
+    """The text before the data, the text after it, and other blocks beside the messages."""
 
     rules: str
     ask: str
@@ -56,7 +56,9 @@ class Briefing:
 
     def context(self, blocks: Iterable[Block], marker: str, counter: TokenCounter) -> ActiveContext:
         """Return the prompt with these blocks as its data."""
-        data = f"{fenced([*self.beside, *blocks], marker)}\n\n{self.ask}"
+        before = [block for block in self.beside if block.speaker != IN_VIEW]
+        after = [block for block in self.beside if block.speaker == IN_VIEW]
+        data = f"{fenced([*before, *blocks, *after], marker)}\n\n{self.ask}"
         messages = (
             Message(role="system", content=self.rules, id="summary-rules"),
             Message(role="user", content=data, id="summary-data"),
@@ -159,12 +161,13 @@ def beside(request: SummaryRequest, most: int, *, in_view: bool = True) -> list[
 
 def _in_view(kept: Sequence[Message], most: int, clean: Clean) -> tuple[str, str]:
     """Return the newest summary in the prompt, and its newest messages in one line each."""
-    told, lines = "", list[str]()
-    for message in reversed(kept):
-        if message.metadata.source == "checkpoint":
-            told = told or shortened(clean(summary_of(message.text)), most)
-        elif most > 0 and (said := one_line(clean(message.text), LINE)):
-            lines.append(f"- {speaker_in(message)}: {said}")
+    stories = [m for m in kept if m.metadata.source == "checkpoint"]
+    told = shortened(clean(summary_of(stories[-1].text)), most) if stories else ""
+    lines = list[str]()
+    others = [m for m in kept if m.metadata.source != "checkpoint" and m.role not in SYSTEM_ROLES]
+    for block in reversed(blocks_of(others, longest=LINE)):
+        if most > 0:
+            lines.append(f"- {block.speaker}: {one_line(block.text, LINE)}")
             most -= len(lines[-1])
     return told, "".join(f"\n{line}" for line in reversed(lines))
 

@@ -1,1 +1,1 @@
-"""Wire formats: how providers write messages, each read and written without loss."""
+"""Wire formats: how providers write messages. Each format is read and written without loss."""

@@ -1,8 +1,8 @@
-"""Anthropic messages: `{"role": "user" | "assistant", "content": text | [blocks]}`.
+"""The Anthropic format: `{"role": "user" "assistant", "content": text [blocks]}`.
 
-Tool results are blocks of a user message. A role `system` in the list is accepted for callers that
-keep the system prompt there; providers want it in a separate field. Neighbours from another format
-that the provider would combine are written as one message.
+Tool results are blocks of a user message. The list may contain messages with the role `system`,
+although providers want the system prompt in a separate field. Neighbouring messages of one role
+that come from another format are written as one message, because the provider would combine them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Anthropic(WireFormat):
     has_system_field = True
     results_role = "user"
 
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content."""
         role = self.role_at(raw.get("role"), path)
         return role, self.content_at(raw.get("content"), f"{path}.content")
@@ -69,7 +69,7 @@ class Anthropic(WireFormat):
                 return super().part(raw, path)
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write one dictionary, or none if this format has no place for the message."""
+        """Write the message as one dictionary. Write none if the format cannot hold it."""
         is_foreign = message.wire_format not in (self.name, None)
         record = {**self.own_fields(message), "role": _role_for(message)}
         if isinstance(message.content, str):
@@ -78,17 +78,17 @@ class Anthropic(WireFormat):
             ordered = sorted(message.content, key=lambda p: not isinstance(p, ToolResult))
             if is_foreign:
                 ordered = [p for p in ordered if not isinstance(p, Opaque)]
-                # sealed reasoning has no text to show
+                # reasoning that the provider encrypted has no text to show
                 ordered = [p for p in ordered if not isinstance(p, Thinking) or p.text]
             record["content"] = [self._written_part(p, message) for p in ordered]
         return [] if is_foreign and not record["content"] else [record]
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Whether both have one role, so that the provider would combine them."""
+        """Whether both messages have one role, so that the provider would combine them."""
         return _role_for(first) == _role_for(second) != "system"
 
     def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
-        """Join the blocks of both."""
+        """Join the blocks of both messages."""
         return {**first, "content": [*_as_blocks(first["content"]), *_as_blocks(second["content"])]}
 
     def _written_part(self, part: Part, message: Message) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
+"""The format of OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
 
 Content may be a string, null or a list of parts. Unknown parts and fields are kept. Reasoning has
-its own fields, which many servers send and some want back (`THOUGHTS`). The deprecated
+its own fields (`THOUGHTS`), which many servers send and some want back. The deprecated
 `function_call` and the role `function` are read as a tool call and its result; the function's name
-is their id. Pieces of one reply from another format are written as one message, because results
-must follow their calls.
+is their id. Several messages of one reply from another format are written as one message, because
+results must follow their calls.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from compact.messages.messages import (
 )
 from compact.messages.tokens import OPENAI_FRAMING
 
-_SAID = ("content", "tool_calls", "refusal", "function_call")
+_CONTENT_KEYS = ("content", "tool_calls", "refusal", "function_call")
 """Fields that hold a message's content."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
-"""Fields for a model's reasoning: DeepSeek, Kimi, Qwen and llama.cpp send the first, vLLM and
-OpenRouter the next, OpenRouter and MiniMax the third with blocks, others the last."""
+"""Fields of a model's reasoning. DeepSeek, Kimi, Qwen and llama.cpp send the first, vLLM and
+OpenRouter the second, OpenRouter and MiniMax the third with blocks, others the last."""
 
 
 class ChatCompletions(WireFormat):
@@ -60,7 +60,7 @@ class ChatCompletions(WireFormat):
     thinks_in_fields = True
     image_kind = "image_url"
 
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content. Deprecated roles get their current names."""
         given = raw.get("role")
         role = self.role_at(INPUT_ROLES.get(str(given), given), path)
@@ -74,7 +74,7 @@ class ChatCompletions(WireFormat):
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write one dictionary and one for each result; none if the format has no place for it."""
+        """Write one dictionary, and one for each tool result, or none without content."""
         is_foreign = message.wire_format not in (self.name, None)
         has_none = message.parts and all(isinstance(p, Thinking | Opaque) for p in message.parts)
         if is_foreign and has_none:
@@ -102,7 +102,7 @@ class ChatCompletions(WireFormat):
         return [*results, record]
 
     def _content(self, raw: Raw, path: str) -> Content:
-        value, calls, refusal, legacy = map(raw.get, _SAID)
+        value, calls, refusal, legacy = map(raw.get, _CONTENT_KEYS)
         thoughts = list(_thoughts(raw)) if raw.get("role") == "assistant" else []
         if isinstance(value, str) and not (calls or refusal or legacy or thoughts):
             return value
@@ -151,7 +151,7 @@ class ChatCompletions(WireFormat):
 
 
 def _thoughts(raw: Raw) -> Iterator[Thinking]:
-    """Yield one reasoning part per field; with calls also an empty one: a server may want it."""
+    """Yield one part for each reasoning field. With calls also an empty field: servers want it."""
     for field in THOUGHTS:
         match raw.get(field):
             case str(text) if text or raw.get("tool_calls"):

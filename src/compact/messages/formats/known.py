@@ -1,4 +1,4 @@
-"""Find a wire format by its name or by the content of messages."""
+"""Finds a wire format by its name, or recognizes it by the keys of messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLASSES: Mapping[str, str] = {
     "responses": "Responses",
     "ollama": "Ollama",
 }
-"""Name of a format, and of its module → its class."""
+"""Name of a format (also of its module) → its class."""
 
 
 class KnownFormats(Mapping[str, WireFormat]):
@@ -51,18 +51,18 @@ class KnownFormats(Mapping[str, WireFormat]):
 
 FORMATS = KnownFormats()
 LOOKED_AT = 400
-"""How many messages at each end are inspected to recognize a format. This bounds the time."""
+"""How many messages at each end of a list are inspected. This bounds the time for long lists."""
 
 _BLOCKS = frozenset(
     ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction")
 )
 _PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
 _ALSO: Mapping[str, str] = {"tool": "ollama", "developer": "responses"}
-"""Role that is a sign of chat completions → another format that has the role, too."""
+"""A role that suggests chat completions → another format that has the role too."""
 
 
 def format_named(name: str) -> WireFormat:
-    """Return the format of that name.
+    """Return the format with that name.
 
     Raises:
         UnknownModel: there is none; the error lists the formats.
@@ -76,20 +76,20 @@ def format_named(name: str) -> WireFormat:
 
 
 def format_of(messages: Sequence[object]) -> WireFormat:
-    """Return the format of a list of dictionaries: chat completions if it is ambiguous."""
+    """Return the format of a list of dictionaries. If several fit, it is chat completions."""
     ends = chain(islice(reversed(messages), LOOKED_AT), islice(messages, LOOKED_AT))
     for message in ends:
         if not isinstance(message, Mapping):
             continue
         if _text(message.get("role")) in _ALSO and "tool_name" not in message:
             continue
-        if name := told_by(message):
+        if name := only_format(message):
             return FORMATS[name]
     return FORMATS["chat_completions"]
 
 
-def told_by(message: Mapping[str, Any]) -> str | None:
-    """Return the only format that can contain this message; None if several can."""
+def only_format(message: Mapping[str, Any]) -> str | None:
+    """Return the only format that can contain this message. Return None if several can."""
     role, content, calls = map(message.get, ("role", "content", "tool_calls"))
     role = None if role is None else _text(role)
     if role is None and type_of(message):  # an item of Responses, perhaps of a hosted tool
@@ -110,8 +110,8 @@ def told_by(message: Mapping[str, Any]) -> str | None:
 
 
 def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
-    """Return the format of a message that cannot be in format `wire`; None if it can be."""
-    wanted = told_by(message)
+    """Return the message's format if it cannot be in format `wire`. Otherwise return None."""
+    wanted = only_format(message)
     if wanted is None or wanted == wire or _ALSO.get(_text(message.get("role"))) == wire:
         return None
     return wanted
@@ -122,7 +122,7 @@ def _text(value: object) -> str:
 
 
 def _are_bare(calls: object) -> bool:
-    """Whether a call's arguments are not text, and fields of chat completions are missing."""
+    """Whether a call lacks what chat completions requires: arguments as text, an id and a type."""
     for call in calls if isinstance(calls, list) else ():
         body = call.get("function") if isinstance(call, Mapping) else None
         bare = isinstance(body, Mapping) and not isinstance(body.get("arguments"), str)
@@ -137,8 +137,8 @@ def _has_bare_images(message: Mapping[str, Any]) -> bool:
 
 
 def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[dict[str, Any]]:
-    """Return an active context as dictionaries of the format, ready to be sent: without anything
-    that servers refuse.
+    """Return an active context as dictionaries of the format, ready to be sent. Fields that servers
+    refuse are left out.
 
     Raises:
         WrongLayer: not an active context. A history or a snapshot is never sent.

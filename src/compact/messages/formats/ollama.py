@@ -1,9 +1,10 @@
-"""Ollama chat messages: `{"role", "content", "thinking", "images", "tool_calls", "tool_name"}`.
+"""The format of Ollama chat messages: `{"role", "content", "thinking", "images", "tool_calls",
+"tool_name"}`.
 
-Content is always text, images are bare base64, arguments are objects. Results name no call: they
-answer the preceding calls in order, those of the tool they name first. So calls get ids by
-position, and a result is read together with the messages before it. Ids from a newer server are
-kept.
+Content is always text. Images are bare base64. Arguments are objects. A tool result has no call id:
+results answer the preceding calls in order, first those of the tool that they name. So calls get
+ids by position, and a result is read together with the messages before it. Ids from newer servers
+are kept.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ from compact.messages.messages import (
 from compact.messages.tokens import OLLAMA_FRAMING
 from compact.patterns import regex
 
-_MADE = regex(r"(?:call|result)-\d+(?:-\d+)?")
-"""The form of ids that are made here. They are never sent."""
+_MADE_ID = regex(r"(?:call|result)-\d+(?:-\d+)?")
+"""The form of ids that this module makes. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
-"""How base64 images begin → their type. Others count as PNG."""
+"""The first characters of a base64 image → its media type. Other images count as PNG."""
 
 
 class Ollama(WireFormat):
@@ -60,7 +61,7 @@ class Ollama(WireFormat):
     thinks_in_fields = True
 
     def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
-        """Read one dictionary. A result is read with the calls before it."""
+        """Read one dictionary. A tool result is matched with the calls before it."""
         message = super().parse(raw, position, before)
         if isinstance(message.content, str):
             return message
@@ -70,7 +71,7 @@ class Ollama(WireFormat):
         )
         return message.model_copy(update={"content": parts})
 
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content. A call or result without an id gets an empty id."""
         role, text = self.role_at(raw.get("role"), path), raw.get("content")
         if text is not None and not isinstance(text, str):
@@ -98,7 +99,7 @@ class Ollama(WireFormat):
             role, content = (
                 (str(item.role), item.content)
                 if isinstance(item, Message)
-                else self.said(item, f"messages[{at}]")
+                else self.role_and_content(item, f"messages[{at}]")
             )
             parts = () if isinstance(content, str) else _with_ids(content, at)
             if role != "tool":
@@ -113,7 +114,7 @@ class Ollama(WireFormat):
         return replace(result, call_id=found.id if found else f"result-{position}")
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write one dictionary, and one for each result."""
+        """Write one dictionary for each tool result, and one for the rest."""
         base = self.own_fields(message)
         results = [_written_result(r, base, names) for r in message.tool_results]
         if results and all(isinstance(p, ToolResult) for p in message.parts):
@@ -176,7 +177,6 @@ def _answered(result: ToolResult, calls: Sequence[ToolCall]) -> ToolCall | None:
 
 
 def _data(image: Image) -> str:
-    """Return an image as bare base64; empty if there is only a URL."""
     url = images.data_url(image.raw or {})
     return url.partition(";base64,")[2] if url.startswith("data:") else ""
 
@@ -184,7 +184,7 @@ def _data(image: Image) -> str:
 def _written_call(call: ToolCall) -> dict[str, Any]:
     given = arguments_of(call.arguments)
     record: dict[str, Any] = {"function": {"name": call.name, "arguments": given}}
-    return record if _MADE.fullmatch(call.id) else {"id": call.id, **record}
+    return record if _MADE_ID.fullmatch(call.id) else {"id": call.id, **record}
 
 
 def _written_result(result: ToolResult, base: Raw, names: Mapping[str, str]) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _written_result(result: ToolResult, base: Raw, names: Mapping[str, str]) -> 
     name = result.name or names.get(result.call_id)
     if name:
         record.setdefault("tool_name", name)
-    if not base and not _MADE.fullmatch(result.call_id):
+    if not base and not _MADE_ID.fullmatch(result.call_id):
         record["tool_call_id"] = result.call_id
     record["content"] = result.text
     shown = [data for data in map(_data, result.images) if data]

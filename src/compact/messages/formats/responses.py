@@ -1,9 +1,9 @@
-"""OpenAI Responses input items: messages, and calls, results and reasoning as separate items.
+"""The format of OpenAI Responses: messages, calls, results and reasoning are separate items.
 
 Each item is one message. Items of one reply share a `reply_id`: reasoning, the assistant's items
 after it, and neighbouring calls. Providers refuse reasoning without the item after it, and that
-item without its reasoning. Hosted tools and unknown items are kept unchanged. Reasoning of another
-format is left out, because it has no seal.
+item without its reasoning. Items of hosted tools and unknown items are kept unchanged. Reasoning
+from another format is left out, because it lacks OpenAI's encrypted content.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ OUTPUT_OF: Mapping[str, str] = {
 """Items that ask an application to run something → the items that hold the answers."""
 _OUTPUTS = frozenset(OUTPUT_OF.values())
 _ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The field with a call's arguments, if they are plain text. Other calls are counted whole."""
+"""Type of call → the field with its arguments as plain text. Other calls are counted whole."""
 _TEXT_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 _CONTENTS = frozenset(("input_text", "output_text", "refusal", "input_image", "input_file"))
-"""Types of parts in a message's content. They are not items."""
-_HELD = ("previous_response_id", "conversation", "conversation_id", "auto_previous_response_id")
+"""Types of parts in a message's content. An item never has one of these types."""
+_STATE = ("previous_response_id", "conversation", "conversation_id", "auto_previous_response_id")
 
 
 class Responses(WireFormat):
@@ -70,12 +70,12 @@ class Responses(WireFormat):
     has_bare_texts = False
 
     def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
-        """Read one item. Earlier items are read only as far as they belong to the same reply."""
+        """Read one item. Of the earlier items, only those of the same reply are read."""
         if isinstance(raw, Mapping) and _is_reference(raw):
-            raise _held(f"messages[{position}], a reference to a stored item")
+            raise _server_state(f"messages[{position}], a reference to a stored item")
         return super().parse(raw, position, before)
 
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
         """Return the role and the content."""
         role, kind = self._role(raw, path), raw.get("type", "message")
         if kind == "message":
@@ -86,10 +86,10 @@ class Responses(WireFormat):
             return role, _call(raw, kind, path)
         if kind in _OUTPUTS:
             return role, self._result(raw, kind, path)
-        return role, (_whole(raw),)
+        return role, (_opaque(raw),)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """Return the item's id, and the id of its reply."""
+        """Return the item's id, and the id of the reply that it belongs to."""
         return {
             "id": text_in(raw, "id") or f"m{position}",
             "reply_id": self._reply(raw, position, before)
@@ -98,7 +98,7 @@ class Responses(WireFormat):
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write an item with shortened content, or the items of a message that holds several."""
+        """Write the message as items. A shortened item keeps its other fields."""
         if message.wire_format == self.name:
             if message.wire is not None:
                 return [self._changed(message, message.wire)]
@@ -119,7 +119,7 @@ class Responses(WireFormat):
         return [*results, *spoken_items, *calls]
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Return False: pieces of a reply stay separate items."""
+        """Return False: messages of one reply stay separate items."""
         return False
 
     def _role(self, raw: Raw, path: str) -> str:
@@ -132,8 +132,8 @@ class Responses(WireFormat):
         return str(role) if role in self.roles else "assistant"
 
     def _reply(self, raw: Raw, position: int, before: Before) -> str | None:
-        """Return the id of the assistant's reply. It comes from the reply's first reasoning or
-        call. Text with neither before it is a reply by itself.
+        """Return the id of the assistant's reply. It comes from the first reasoning or call of the
+        reply. Text without reasoning or a call before it is a reply by itself.
         """
         found = _reply_begun(raw, position)
         for distance, item in enumerate(before, 1):
@@ -151,11 +151,11 @@ class Responses(WireFormat):
 
     def _result(self, raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
         if kind == "tool_search_output" and raw.get("call_id") is None:
-            return (_whole(raw),)
+            return (_opaque(raw),)
         is_shell = kind == "local_shell_call_output" and raw.get("call_id") is None
         call_id = text_at(raw, "id" if is_shell else "call_id", path, "a tool result")
         if kind not in _TEXT_OUTPUTS:
-            return ToolResult(call_id, ""), _whole(raw)
+            return ToolResult(call_id, ""), _opaque(raw)
         return (self.result(call_id, raw.get("output"), f"{path}.output", raw=raw),)
 
     def _changed(self, message: Message, base: Raw) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Responses(WireFormat):
         return [dict(p.raw) if p.raw else _written_part(p, message.role) for p in message.parts]
 
     def _items(self, part: Part, raw: Raw, message: Message) -> list[dict[str, Any]]:
-        """Write a part's item; write it anew if redaction left only its type."""
+        """Write a part's item. Build it from the fields if redaction left only the item's type."""
         if raw.keys() == {"type"} and isinstance(part, ToolCall | ToolResult):
             alone = message.model_copy(update={"content": (part,), "wire_format": None})
             return self.written(alone, {})
@@ -205,22 +205,22 @@ class Responses(WireFormat):
 
 
 def refuse_server_state(request: Mapping[str, Any]) -> None:
-    """Refuse a request or a client's settings that let the server add to the prompt.
+    """Refuse a request, or a client's settings, that let the server add messages to the prompt.
 
     Raises:
         ServerHeldState: the request continues a stored response or conversation, or refers to
             stored items; the error names the field and the alternative.
     """
-    fields = [name for name in _HELD if request.get(name)]
+    fields = [name for name in _STATE if request.get(name)]
     items = request.get("input")
     for i, item in enumerate(items if isinstance(items, Sequence) else ()):
         if isinstance(item, Mapping) and _is_reference(item):
             fields.append(f"input[{i}], a reference to a stored item")
     if fields:
-        raise _held(fields[0])
+        raise _server_state(fields[0])
 
 
-def _held(where: str) -> ServerHeldState:
+def _server_state(where: str) -> ServerHeldState:
     return ServerHeldState(
         f"{where}: the server would add messages it keeps to those that are sent, and nobody "
         "counted them, so the prompt may overflow. Send the items themselves as input, with "
@@ -247,19 +247,19 @@ def _reasoning(raw: Raw) -> Thinking:
 
 
 def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
-    if kind == "tool_search_call" and raw.get("call_id") is None:  # the server runs the search
-        return (_whole(raw),)
+    if kind == "tool_search_call" and raw.get("call_id") is None:  # the server runs this search
+        return (_opaque(raw),)
     call_id = text_at(raw, "call_id", path, "a tool call")
     if kind not in _ARGUMENTS:
-        return ToolCall(call_id, kind.removesuffix("_call"), "", raw={"type": kind}), _whole(raw)
+        return ToolCall(call_id, kind.removesuffix("_call"), "", raw={"type": kind}), _opaque(raw)
     name = text_at(raw, "name", path, "a tool call", least=0)
     given = {_ARGUMENTS[kind]: "", **raw}
     arguments = text_at(given, _ARGUMENTS[kind], path, "a tool call", least=0)
     return (ToolCall(call_id, name, arguments, raw=raw),)
 
 
-def _whole(raw: Raw) -> Opaque:
-    """Return an item that is never shortened, because its shape is the provider's own."""
+def _opaque(raw: Raw) -> Opaque:
+    """Return the item as a part that is never shortened: only the provider knows its form."""
     return Opaque(images.visible_json(raw), raw=raw)
 
 
@@ -274,7 +274,7 @@ def _written_part(part: Part, role: str) -> dict[str, Any]:
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
-    """Write a result. In a stub that compact made, `raw` says which kind of call it answers."""
+    """Write a result. If compact made the result, `raw` has the type of the call it answers."""
     kind = OUTPUT_OF.get(str((result.raw or {}).get("type")), "function_call_output")
     record: dict[str, Any] = {"type": kind, "call_id": result.call_id, "output": result.text}
     match kind:

@@ -1,9 +1,8 @@
-"""What all wire formats have in common, and checks of their input.
+"""The base class of all wire formats, checks of input, and the shapes of tool schemas.
 
 A format reads one provider dictionary into a `Message`, and writes messages back. An unchanged
-message is written as the dictionary from which it was read.
-
-Tool schemas in the three shapes that providers use.
+message is written as the dictionary from which it was read. Tool schemas come in three shapes
+(`ToolShape`).
 """
 
 from __future__ import annotations
@@ -43,13 +42,14 @@ _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 ToolShape = Literal["nested", "flat", "input_schema"]
-"""`{type, function: {…}}` (chat completions, Ollama and most servers), `{type, name, …}`
-(Responses), `{name, input_schema}` (Anthropic)."""
+"""The shapes of tool schemas. `nested` is `{type, function: {…}}` (chat completions, Ollama and
+most servers). `flat` is `{type, name, …}` (Responses). `input_schema` is `{name, input_schema}`
+(Anthropic)."""
 
 
 def schemas_for(shape: ToolShape, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the schemas in that shape. Tools that are not functions (a provider's own servers run
-    them) stay unchanged.
+    """Return the tool schemas in the given shape. A tool that is not a function stays unchanged,
+    because the provider's own server runs it.
     """
     return [_written(shape, tool) for tool in tools]
 
@@ -70,7 +70,6 @@ def _written(shape: ToolShape, tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shape(tool: Mapping[str, Any]) -> ToolShape | None:
-    """Return the shape of a function's schema; None if it is not a function."""
     if isinstance(tool.get("input_schema"), Mapping):
         return "input_schema"
     if tool.get("type") != "function":
@@ -91,13 +90,13 @@ def _facts(tool: Mapping[str, Any], shape: ToolShape | None) -> dict[str, Any]:
 # --- wire -----------------------------------------------------------------------------------------
 
 NO_IMAGE = "[image]"
-"""Written in place of an image or file that another format cannot express."""
+"""The text that replaces an image or file that the format cannot express."""
 UNREADABLE = "[What was said before was summed up by a provider that alone can read it.]"
-"""Written in place of a sealed compaction if another provider is asked."""
+"""The text that replaces a provider's encrypted compaction if another provider is asked."""
 _TEXT_OR_NONE = (str, type(None))
 _SPEAKERS = ("user", "system", "developer")
-"""Roles whose messages contain text, or nothing."""
-_OTHERS: Mapping[str, str] = {
+"""Roles whose messages must have content."""
+_FOREIGN_KEYS: Mapping[str, str] = {
     **dict.fromkeys(
         ("toolUse", "toolResult", "reasoningContent", "cachePoint"), "Bedrock Converse"
     ),
@@ -108,45 +107,46 @@ _OTHERS: Mapping[str, str] = {
     "parts": "the Vercel AI SDK's messages or Gemini's contents",
     "text": "Bedrock Converse",
 }
-"""Keys and types that only messages and parts of other formats have → the format."""
+"""Keys and types that only messages and parts of other formats have → the name of the format."""
 _FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
 
 Content = str | tuple[Part, ...]
 Before = Iterable[Message | Mapping[str, Any]]
-"""Earlier messages, newest first. They are read only as far as needed."""
+"""Earlier messages, newest first. A format reads only as many as it needs."""
 
 
 class WireFormat(ABC):
-    """One provider's way to write messages: facts as data, and methods that read and write."""
+    """One provider's way to write messages. Subclasses set facts as attributes."""
 
     name: ClassVar[str]
     """The name of the format, such as `chat_completions`."""
     roles: ClassVar[Collection[str]]
-    """Roles that messages may have."""
+    """The roles that messages may have."""
     rules: ClassVar[ProviderRules]
     """What the provider demands of a list of messages."""
     framing: ClassVar[Framing]
     """Tokens that the provider adds around texts."""
     tokenizer: ClassVar[str]
-    """The tokenizer to use if no model is named."""
+    """The name of the tokenizer that is used if no model is named."""
     tool_shape: ClassVar[ToolShape] = "nested"
     """The shape of tool schemas."""
     has_system_field: ClassVar[bool] = False
-    """Whether the system prompt has a separate field."""
+    """Whether the system prompt is sent in a separate field."""
     results_role: ClassVar[Literal["tool", "user"]] = "tool"
-    """The role of messages with tool results."""
+    """The role of messages that hold tool results."""
     text_kinds: ClassVar[Collection[str]] = ("text",)
-    """Types of text parts."""
+    """The types of text parts."""
     image_kind: ClassVar[str] = "image"
     """The type of image parts."""
     thinks_in_fields: ClassVar[bool] = False
-    """Whether reasoning is in fields that a server may want back; else it is in blocks."""
+    """Whether reasoning is in fields that a server may want back. Otherwise it is in blocks."""
     has_bare_texts: ClassVar[bool] = True
     """Whether a list of parts may contain plain strings."""
 
     def parse(self, raw: Mapping[str, Any], position: int, before: Before = ()) -> Message:
-        """Read one dictionary. `position` is its index, for ids and errors. `before` is for formats
-        whose messages alone do not say what they answer or belong to.
+        """Read one dictionary. `position` is its index, for ids and errors. `before` holds the
+        earlier messages. Some formats need them to find the call that a result answers, or the
+        reply that an item belongs to.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -154,7 +154,7 @@ class WireFormat(ABC):
         """
         path = f"messages[{position}]"
         raw = record_at(raw, path)
-        role, content = self.said(raw, path)
+        role, content = self.role_and_content(raw, path)
         fields = {"id": f"m{position}", **self.facts(raw, role, position, before)}
         if (time := time_in(raw)) is not None:
             fields["timestamp"] = time
@@ -165,8 +165,8 @@ class WireFormat(ABC):
         )
 
     @abstractmethod
-    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
-        """Return the role and the content of one dictionary. `path` is used in errors.
+    def role_and_content(self, raw: Raw, path: str) -> tuple[str, Content]:
+        """Return the role and the content of one dictionary. Errors name the dictionary by `path`.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -176,17 +176,17 @@ class WireFormat(ABC):
         """Whether another format's message is plain text that this format writes the same way."""
         raw = message.wire or {"role": message.role, "content": message.content}
         try:
-            said = self.said(raw, "message")
+            said = self.role_and_content(raw, "message")
         except InvalidMessage:
             return False
         return set(raw) == {"role", "content"} and said == (message.role, message.content)
 
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
-        """Return other fields of the message, by name."""
+        """Return other fields of the message by name, such as its id."""
         return {}
 
     def role_at(self, role: object, path: str) -> str:
-        """Return the role of the dictionary at that path.
+        """Check and return the role of the dictionary at that path.
 
         Raises:
             InvalidMessage: this format has no such role.
@@ -197,7 +197,8 @@ class WireFormat(ABC):
         return role
 
     def content_at(self, value: object, path: str) -> Content:
-        """Read the content at that path: a text, which may be missing, or a list of parts.
+        """Read the content at that path: a text, None (which counts as an empty text), or a list of
+        parts.
 
         Raises:
             InvalidMessage: the content is neither, or a part is wrong.
@@ -215,14 +216,14 @@ class WireFormat(ABC):
         )
 
     def part(self, raw: Raw, path: str) -> Part:
-        """Read one part of a content. An unknown part is kept unchanged.
+        """Read one part of a content. A part of an unknown type is kept unchanged.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
         """
         kind = text_in(raw, "type")
         text = raw.get("text")
-        text = text.get("value") if isinstance(text, Mapping) else text  # Assistants API, Jan
+        text = text.get("value") if isinstance(text, Mapping) else text  # Assistants API and Jan
         if kind in self.text_kinds and isinstance(text, str):
             return Text(text, raw=raw)
         if kind == "refusal" and isinstance(raw.get("refusal"), str):
@@ -232,7 +233,7 @@ class WireFormat(ABC):
             url = raw.get("image_url")
             detail = (url if isinstance(url, Mapping) else raw).get("detail")
             return Image(width, height, detail, raw=raw)
-        if raw.get("type") is None or (kind in _OTHERS and kind != "text"):
+        if raw.get("type") is None or (kind in _FOREIGN_KEYS and kind != "text"):
             _refuse_others(raw, path)
         return Opaque(images.visible_json(raw), raw=raw)
 
@@ -240,8 +241,8 @@ class WireFormat(ABC):
         self, call_id: str, said: object, path: str, *, raw: Raw, name: str | None = None
     ) -> ToolResult:
         """Read a tool's result from the content at that path: text and images. Files and audio are
-        added to the images, as blocks that are not pictures, so that they are counted and left out
-        with the result.
+        added to the images as blocks that are not pictures. So they are counted, and they are left
+        out together with the result.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -259,8 +260,8 @@ class WireFormat(ABC):
         return ToolResult(call_id, text, name, is_error, images=tuple(pictures), raw=raw)
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Write messages. An unchanged message of this format is written as it was read. Neighbours
-        from another format are joined if this format has one message for them.
+        """Write messages as dictionaries. An unchanged message of this format is written as it was
+        read. Neighbours from another format are joined if this format writes them as one message.
         """
         out: list[dict[str, Any]] = []
         last: Message | None = None
@@ -273,7 +274,7 @@ class WireFormat(ABC):
             names.update((call.id, call.name) for call in message.tool_calls)
             is_foreign = message.wire_format not in (self.name, None)
             if is_foreign and message.has_compaction:
-                message = _told(message)
+                message = _readable_compactions(message)
             records = self.written(message, names)
             if is_foreign and last and records and self.are_one(last, message):
                 out[-1] = self.joined(out[-1], records[0])
@@ -285,10 +286,10 @@ class WireFormat(ABC):
 
     @abstractmethod
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Write a changed message, or one from another format. `names` maps call ids to tools."""
+        """Write a changed or foreign message. `names` maps call ids to tool names."""
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Whether two neighbours from another format are one message here: pieces of one reply."""
+        """Whether two neighbours from another format are one message here: parts of one reply."""
         return second.role == "assistant" and first.reply_id == second.reply_id is not None
 
     def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
@@ -302,18 +303,18 @@ class WireFormat(ABC):
 
     def own_raw(self, part: Part, message: Message) -> dict[str, Any]:
         """Return the part's own block if the message was read from this format. Return an empty
-        block otherwise, and if only the type is left (`message_redaction`).
+        block otherwise, and also if redaction left only the block's type (`message_redaction`).
         """
         own = part.raw or {}
         return dict(own) if message.wire_format == self.name and own.keys() != {"type"} else {}
 
     def own_fields(self, message: Message) -> dict[str, Any]:
-        """Return the message's dictionary if it was read from this format; else an empty one."""
+        """Return the message's dictionary if it was read from this format, or else an empty one."""
         return dict(message.wire or ()) if message.wire_format == self.name else {}
 
 
-def _told(message: Message) -> Message:
-    """Write the compactions of another format's message as text, as far as they can be read."""
+def _readable_compactions(message: Message) -> Message:
+    """Write a provider's own compactions as text, or `UNREADABLE` if they are encrypted."""
     parts = [
         Text(str(p.raw.get("content") or UNREADABLE)) if p.raw and is_compaction(p.raw) else p
         for p in message.parts
@@ -332,7 +333,7 @@ def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of message
 
 
 def text_in(raw: Raw, key: str) -> str | None:
-    """Return the text at that key of a dictionary; None if there is no text."""
+    """Return the text at that key of a dictionary. Return None if the value is not a text."""
     value = raw.get(key)
     return value if isinstance(value, str) else None
 
@@ -361,7 +362,8 @@ def object_at(value: object, path: str) -> Raw:
 
 
 def record_at(value: object, path: str) -> Raw:
-    """Copy the dictionary at that path as plain values (`messages.given`), to be read as a message.
+    """Copy the dictionary at that path as plain JSON values (`messages.given`), and check its basic
+    fields.
 
     Raises:
         InvalidMessage: not a dictionary, or JSON cannot hold a value in it, or its role or type
@@ -380,9 +382,9 @@ def record_at(value: object, path: str) -> Raw:
 
 
 def _refuse_others(raw: Raw, path: str) -> None:
-    """Refuse a format that is only read from files."""
+    """Refuse a message of a format that compact reads only from files."""
     for key in (text_in(raw, "type"), *raw):
-        if other := _OTHERS.get(key or ""):
+        if other := _FOREIGN_KEYS.get(key or ""):
             reason = (
                 f"the list is in the format of {other}, which is not taken as a list: give chat "
                 "completions, Anthropic messages or Responses items (a file of it is read)"
@@ -391,7 +393,7 @@ def _refuse_others(raw: Raw, path: str) -> None:
 
 
 def _refuse_nothing_said(record: Raw, path: str) -> None:
-    """Refuse a message that would be sent empty, or that no provider reads."""
+    """Refuse a message without content. It would be sent empty, or no provider would read it."""
     if "content" not in record and "images" not in record:
         reason = f"a message of the role {record['role']} needs content"
         close = get_close_matches("content", record, n=1)
@@ -400,7 +402,7 @@ def _refuse_nothing_said(record: Raw, path: str) -> None:
 
 
 def list_at(value: object, path: str) -> Sequence[object]:
-    """Return the list at that path; an empty list for None.
+    """Return the list at that path. Return an empty list for None.
 
     Raises:
         InvalidMessage: the value is not a list.
@@ -413,8 +415,8 @@ def list_at(value: object, path: str) -> Sequence[object]:
 
 
 def read_metadata(value: object, message: str) -> MessageMetadata:
-    """Read the `metadata` of the message at that path. A value that is not a mapping is ignored: it
-    is not compact's. In compact's fields, null counts as missing.
+    """Read the `metadata` of the message at that path. A value that is not a mapping is ignored,
+    because it does not come from compact. In compact's fields, null counts as missing.
 
     Raises:
         InvalidMessage: naming the first field that is wrong.

@@ -1,8 +1,8 @@
-"""Rewrite messages that servers always refuse, so that they are accepted.
+"""Changes messages that servers always refuse, so that servers accept them.
 
 A log keeps messages in their original form: an empty list of parts, a call that was cut off, an id
-from another vendor. Each later prompt contains such a message, so no request of the session would
-succeed. No content is left out here.
+from another vendor. Each later prompt contains such a message, so without this module every later
+request of the session would fail. No content is left out.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from compact.patterns import regex
 
 Served = dict[str, Any]
 
-_OURS = frozenset((*TIMES, *META))
-"""Fields of a message that only compact reads."""
+_COMPACTS_FIELDS = frozenset((*TIMES, *META))
+"""Fields of a message that only compact reads. They are not sent."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
-"""Roles that compact accepts → the roles that servers know."""
+"""Roles that compact accepts → the roles that servers accept."""
 _LONGEST_ID: Mapping[str, int] = {"chat_completions": 40, "responses": 64}
-"""Most characters of a call id in OpenAI's two APIs."""
+"""The greatest length of a call id, by OpenAI's API."""
 _ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
-"""How OpenAI's own item ids begin. OpenAI refuses other ids, and does not need any."""
+"""The beginning of OpenAI's own item ids. OpenAI refuses other ids, and needs none."""
 _NO_NAME = regex(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME, _LONGEST_BLOCK_NAME = 64, 128
-"""Most characters of a tool's name: OpenAI's limit, and Anthropic's."""
+"""The greatest length of a tool's name: OpenAI's limit, and Anthropic's."""
 
 
 def served_message(raw: Raw) -> Served:
-    """Return a message of chat completions that servers accept."""
+    """Return a chat completions message that servers accept."""
     message = _set(raw)
     message.pop("id", None)
     message["role"] = _ROLE.get(raw["role"], raw["role"])
@@ -58,7 +58,7 @@ def served_message(raw: Raw) -> Served:
 
 
 def _set(raw: Raw) -> Served:
-    return {k: v for k, v in raw.items() if v is not None and k not in _OURS}
+    return {k: v for k, v in raw.items() if v is not None and k not in _COMPACTS_FIELDS}
 
 
 def _call(raw: Raw) -> Served:
@@ -76,7 +76,7 @@ def _with_readable(body: Raw) -> Served:
 
 
 def served_item(raw: Raw) -> Served:
-    """Return an item of Responses that the server accepts, without the nulls that clients write."""
+    """Return a Responses item that the server accepts, without the nulls that clients write."""
     item = _set(raw)
     head = _ITEM_HEADS.get(item.get("type", "message"))
     if head and not str(item.get("id", head)).startswith(head):
@@ -102,7 +102,7 @@ def spelled_out(item: Served) -> Served:
 
 
 def served_turn(raw: Raw) -> Served:
-    """Return a message of Anthropic that has content, and call ids that the API accepts."""
+    """Return an Anthropic message whose content, call ids and call arguments the API accepts."""
     content = raw.get("content") or ""
     if not isinstance(content, str):
         content = [_block(block) for block in content]
@@ -122,8 +122,8 @@ def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
 
 
 def _fitting(call_id: str, longest: int | None = None) -> str:
-    """Return the id if the API accepts it, else an id made from it: equal for a call and its
-    result. Without `longest`, the id may have letters, digits, `_` and `-`, as in Anthropic's API.
+    """Return the id if the API accepts it, or else a hash of it: equal for a call and its result.
+    Without `longest`, an id may have letters, digits, `_` and `-`, as in Anthropic's API.
     """
     is_allowed = _NO_NAME.search(call_id) is None if longest is None else len(call_id) <= longest
     if call_id and is_allowed:
@@ -132,7 +132,7 @@ def _fitting(call_id: str, longest: int | None = None) -> str:
 
 
 def served_by_ollama(raw: Raw) -> Served:
-    """Return a message of Ollama in which arguments are objects."""
+    """Return an Ollama message in which the arguments of calls are objects."""
     calls = raw.get("tool_calls")
     if not calls:
         return dict(raw)
@@ -152,15 +152,15 @@ SERVED: Mapping[str, Callable[[Raw], Served]] = {
     "anthropic": served_turn,
     "ollama": served_by_ollama,
 }
-"""The function that makes a message acceptable, by format."""
+"""Name of a format → the function that makes its messages acceptable."""
 
 
 # --- for some servers only ------------------------------------------------------------------------
 
 
 def strictly_named(message: Served) -> Served:
-    """Return a message for a vendor's own server: names of tools and speakers have only letters,
-    digits, `_` and `-`. Other servers allow any name, and their calls stay unchanged.
+    """Return a message for a vendor's own server, where names of tools and speakers have only
+    letters, digits, `_` and `-`. Other servers allow any name, so messages for them stay unchanged.
     """
     match message:
         case {"name": str(name)} if name != _strict(name):
@@ -191,7 +191,7 @@ def _strict(name: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def shortly_named(message: Served) -> Served:
-    """Shorten call ids to nine letters and digits, for chat templates like Mistral's."""
+    """Shorten call ids to nine letters and digits. Chat templates like Mistral's require that."""
     short = dict(message)
     if "tool_calls" in message:
         calls = message["tool_calls"]
@@ -209,7 +209,7 @@ def _of_nine(call_id: str) -> str:
 
 def plainly(message: Served) -> Served:
     """Return a chat message for servers compatible with OpenAI's, and for chat templates. They know
-    neither custom tools nor refusals. Custom calls become function calls, refusals text.
+    neither custom tools nor refusals: these become function calls and text.
     """
     plain = dict(message)
     if isinstance(content := message.get("content"), list):

@@ -1,6 +1,6 @@
-"""What a server answered, read without a client: whole answers, or events one by one.
+"""Reads a server's answer without the vendor's client: a whole answer, or events one by one.
 
-Ask a server for the window of one of its models, without a client's package.
+It also asks a server for the window of one of its models.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Whole = Mapping[str, Any]
 
 
 class Answer(NamedTuple):
-    """An answer as a client would send it back."""
+    """An answer in the form in which a client would send it back."""
 
     messages: list[dict[str, Any]]
-    """Its messages, or the items of Responses."""
+    """The messages of the answer, or the items of Responses."""
     prompt_tokens: int | None
-    """The prompt's tokens as the server counted them. None if it did not say."""
+    """The prompt's tokens as the server counted them. None if the server did not report them."""
 
 
 class _Reading(NamedTuple):
@@ -62,16 +62,16 @@ _READINGS: Mapping[str, _Reading] = {
         ollama_chat.StreamedLines, lambda whole: [whole["message"]], ollama_chat.usage_in
     ),
 }
-"""Wire format -> how its answers are read."""
+"""Wire format → the functions that read its answers."""
 
 
 def pieces_of(format: str) -> AnswerInPieces:
-    """Return an empty answer of a wire format, to which events can be added."""
+    """Return an empty answer of a wire format, to which events are added."""
     return _READINGS[format].pieces()
 
 
 def answer_in(format: str, whole: Whole) -> Answer:
-    """Read a whole answer.
+    """Read a whole answer. Empty fields are left out.
 
     Raises:
         LookupError, TypeError, AttributeError: it is no answer of that format.
@@ -88,12 +88,12 @@ def answer_in(format: str, whole: Whole) -> Answer:
 # --- served windows -------------------------------------------------------------------------------
 
 Asked = Callable[[str, str, Mapping[str, Any] | None], Awaitable[Mapping[str, Any]]]
-"""Sends a request (method, path, body) and returns the JSON of the answer; else {}."""
+"""Sends a request (method, path, body). Returns the JSON of the answer, or {} if there is none."""
 
 
 async def served_limits(asked: Asked, model: str) -> Limits:
-    """Return what a server says of a model's window. `default` is the window of a request that
-    names none, on a server where requests can name one (Ollama).
+    """Return the window of a model as its server reports it. `default` is the window of a request
+    that names none, on a server where requests can name one (Ollama).
     """
     row = row_of((await asked("GET", "/v1/models", None)).get("data"), model)
     limits, program = limits_in(row), program_in(row)
@@ -111,7 +111,7 @@ async def _of_ollama(asked: Asked, model: str) -> Limits:
     facts = await asked("POST", "/api/show", {"model": model})
     if not facts:
         return Limits()
-    # Only a loaded model has a window. An empty request loads it, as the next one would.
+    # Only a loaded model has a window. An empty request loads it, as any next request would.
     await asked("POST", "/api/generate", {"model": model, "stream": False})
     rows = (await asked("GET", "/api/ps", None)).get("models")
     named = [{**row, "id": row.get("model")} for row in rows or () if isinstance(row, Mapping)]

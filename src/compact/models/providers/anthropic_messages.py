@@ -2,12 +2,12 @@
 
 Blocks are kept as they arrive, so that reasoning keeps its signature.
 
-Marks in a prompt (`cache_control`) make the provider cache everything up to them, in the order
-tools, system prompt, messages. A request may carry four. They are put where the text before them
-stays the same: at the end of the tools, of the system prompt, of the newest checkpoint, and of the
-newest message, because a history only grows. A checkpoint's words change only when it ages, while
-the record after it is new at each compression. If a mark is left, it goes to the end of the
-previous request. Source: Anthropic, "Prompt caching".
+A mark in a prompt (`cache_control`) makes the provider cache everything up to it, in the order
+tools, system prompt, messages. A request may carry four marks. They are put where the text before
+them stays the same: at the end of the tools, of the system prompt, of the newest checkpoint, and of
+the newest message. A checkpoint's text changes only when it ages, while the record after it is new
+at each compression. If a mark is left, it goes to the end of the previous request. Source:
+Anthropic, "Prompt caching".
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from compact.models.providers.vendor_server import (
 # --- cache marks ----------------------------------------------------------------------------------
 
 MOST = 4
-"""How many marks Anthropic accepts in a request."""
+"""How many cache marks Anthropic accepts in a request."""
 MARK: Mapping[str, Any] = {"type": "ephemeral"}
 
 _KEY = "cache_control"
@@ -63,13 +63,14 @@ class _Place(NamedTuple):
 
 
 def with_marks(request: Mapping[str, Any], checkpoints: Collection[str] = ()) -> dict[str, Any]:
-    """Return a copy of the request (`system`, `tools`, `messages`) with marks. Unmarked blocks are
-    not copied.
+    """Return a copy of the request (`system`, `tools`, `messages`) with marks. Blocks without a
+    mark are not copied.
 
-    `checkpoints` are the texts of the checkpoints in the request. A marked text becomes a text
-    block, which means the same to the provider. Marks already in the request stay and count among
-    the four. Marks that compact puts before one of these get its lifetime: the provider wants
-    longer ones first. Thinking, empty text and tools with deferred loading are never marked.
+    `checkpoints` are the texts of the checkpoints in the request. A text that gets a mark becomes a
+    text block, which means the same to the provider. Marks that are already in the request stay and
+    count among the four. A mark that compact puts before one of these gets its lifetime, because
+    the provider wants longer lifetimes first. Thinking, empty text and tools with deferred loading
+    never get a mark.
     """
     places = list(_places(request))
     existing = {i: found for i, place in enumerate(places) if (found := _mark_of(place.block))}
@@ -106,7 +107,7 @@ def _cacheable_blocks(content: object) -> Sequence[Block]:
 
 
 def _stable_ends(places: Sequence[_Place], checkpoints: Collection[str]) -> list[int | None]:
-    """Return the places worth a mark, the most useful first."""
+    """Return the places where a mark is useful. The most useful place comes first."""
     markable = [i for i, place in enumerate(places) if _may_carry(place)]
     in_messages = [i for i in markable if places[i].field == "messages"]
     newest = in_messages[-1] if in_messages else None
@@ -144,7 +145,7 @@ def _may_carry(place: _Place) -> bool:
 
 
 def _mark_of(block: Block) -> Mapping[str, Any] | None:
-    """Return the last mark of the block itself or of a tool result's content."""
+    """Return the mark of the block, or else the last mark inside a tool result."""
     if mark := block.get(_KEY):
         return mark  # type: ignore[no-any-return]  # a provider's dictionary carries no types
     if block.get("type") != "tool_result":
@@ -180,9 +181,9 @@ def _replaced(values: Sequence[Any], position: int, value: object) -> list[Any]:
 
 FORMAT = "anthropic"
 MAX_TOKENS = 4096
-"""The limit for an answer if none is given, in tokens. The API demands a limit."""
+"""The limit of an answer in tokens, if none is given. The API requires a limit."""
 OPENING = "[The conversation begins with the assistant.]"
-"""Inserted before a conversation that the assistant begins: the API wants a user message first."""
+"""Put before a conversation that the assistant begins: the API requires a user message first."""
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -190,11 +191,12 @@ _FINISH: Mapping[str, Finish] = {
     "tool_use": "tool_calls",
     "refusal": "refusal",
 }
-"""`pause_turn` is missing on purpose: the turn continues when the answer is sent back."""
+"""How Anthropic's stop reasons are named here. `pause_turn` counts as unknown, because the turn
+continues when the answer is sent back."""
 _FULL = "model_context_window_exceeded"
 _NOTHING_THERE = (404, 405, 501)
-"""HTTP statuses for a path that does not exist. A server that returns one for the counting path
-does not count tokens. For the model's path, the list of all models is read instead."""
+"""HTTP statuses of a path that does not exist. A server that returns one for the path of counting
+does not count tokens. If it returns one for the model's path, the list of all models is read."""
 _WISHES: Mapping[str, Wish] = {
     "length": Wish(("max_tokens",), needed=True),
     "temperature": Wish(("temperature",)),
@@ -204,7 +206,7 @@ _WISHES: Mapping[str, Wish] = {
 
 
 class AnthropicServer(VendorServer):
-    """A server with one model; `base_url` None means Anthropic itself."""
+    """A server with one model. If `base_url` is None, the server is Anthropic's own."""
 
     def __init__(
         self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
@@ -213,7 +215,7 @@ class AnthropicServer(VendorServer):
         self._base_url = re.sub(r"/(v1/?)?$", "", base_url) if base_url else None
         self._api_key = api_key
 
-    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+    def _new_client(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         key = self._api_key or key_for("anthropic", self._base_url)
         if not key and self._base_url is not None:
             key = NO_KEY
@@ -235,9 +237,9 @@ class AnthropicMessages(ServedModel):
 
     `base_url` is a server's address; None means Anthropic's own. `api_key` is read from
     `ANTHROPIC_API_KEY` by default; other servers may need none. `max_tokens` limits answers that
-    have no limit of their own. `cache` marks in the prompt where its stable parts end, so that the
-    provider caches them. `timeout` is in seconds, for one answer. An answer that fills the window
-    raises `ContextOverflow`.
+    have no limit of their own. `cache` says whether to mark the ends of the stable parts of a
+    prompt, so that the provider caches them. `timeout` is in seconds, for one answer. An answer
+    that fills the window raises `ContextOverflow`.
     """
 
     _path = "/v1/messages"
@@ -263,12 +265,12 @@ class AnthropicMessages(ServedModel):
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can do. When its server refuses something, that ability is removed."""
+        """What the model can do. If its server refuses something, that ability is removed."""
         schemas = self._has_schemas and self._server.dialect.knows("schema")
         return Abilities(tools=True, schemas=schemas, counts=self._counts)
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Return the server's count of the prompt's tokens; None if the server does not count."""
+        """Return the server's count of the prompt's tokens, or None if the server cannot count."""
         body = self._prompt(context)
         if not self._counts:
             return None
@@ -283,7 +285,7 @@ class AnthropicMessages(ServedModel):
         return tokens if isinstance(tokens, int) else None
 
     async def limits(self) -> Limits:
-        """Return the model's limits as its server states them."""
+        """Return the model's limits as its server reports them."""
         try:
             row: Mapping[str, Any] = await self._server.asked("GET", f"/v1/models/{self._name}")
         except ModelRefused as refusal:
@@ -301,10 +303,10 @@ class AnthropicMessages(ServedModel):
     # --- asking -----------------------------------------------------------------------------------
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        # The API takes no system messages in the list: they join the system field.
+        # The API takes no system messages in the list, so they join the system field.
         listed = prompt_of(context, FORMAT)
         system = _system(all_carried(context.system), [m for m in listed if m["role"] == "system"])
-        messages = [kept for m in listed if m["role"] != "system" and (kept := _kept(m))]
+        messages = [kept for m in listed if m["role"] != "system" and (kept := _stripped(m))]
         if messages and messages[0]["role"] != "user":
             messages.insert(0, {"role": "user", "content": OPENING})
         if not self._is_foreign:
@@ -317,7 +319,7 @@ class AnthropicMessages(ServedModel):
         if self._cache:
             ours = [m.text for m in context.messages if m.id in {c.id for c in context.checkpoints}]
             prompt = with_marks(prompt, ours)
-        if self._is_foreign:  # such a server reads control tokens in texts as real ones
+        if self._is_foreign:  # such a server obeys control tokens in texts
             prompt = {**all_defused(prompt), "model": self._name}
         return prompt
 
@@ -356,7 +358,7 @@ class AnthropicMessages(ServedModel):
 
 
 class StreamedBlocks:
-    """Collects an answer that arrives in events."""
+    """Collects an answer that arrives as a stream of events."""
 
     def __init__(self) -> None:
         self._answer: dict[str, Any] = {}
@@ -365,7 +367,7 @@ class StreamedBlocks:
         self._inputs: dict[int, str] = {}
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Add an event. Returns the text that it adds to the answer."""
+        """Add an event. Return the text that it adds to the answer."""
         match event.get("type"):
             case "message_start":
                 self._answer = dict(event.get("message") or {})
@@ -382,7 +384,7 @@ class StreamedBlocks:
 
     @property
     def whole(self) -> dict[str, Any] | None:
-        """The answer as if it had come in one response; None before its end."""
+        """The answer as if it had come in one response. None before its end."""
         if not self._answer.get("stop_reason"):
             return None
         for index, written in self._inputs.items():
@@ -411,7 +413,6 @@ class StreamedBlocks:
 
 
 def _message(content: Sequence[Any]) -> Message:
-    """Return the answer as a message with a new id."""
     message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
     return message.model_copy(
         update={"id": clock_and_ids.new_id(), "timestamp": clock_and_ids.now()}
@@ -419,7 +420,7 @@ def _message(content: Sequence[Any]) -> Message:
 
 
 def usage_in(said: object) -> Usage | None:
-    """Return the usage. The API counts cached and uncached tokens apart; here they are added."""
+    """Return the usage. The API reports cached and uncached tokens separately; this adds them."""
     if not isinstance(said, Mapping) or not is_tokens(fresh := said.get("input_tokens")):
         return None
     read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")
@@ -437,8 +438,8 @@ def _system(
     return [block for content in contents for block in _blocks(content)]
 
 
-def _kept(message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return role and content without empty texts, as the API demands; None if nothing is left."""
+def _stripped(message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return role and content without empty texts, which the API refuses, or None if empty."""
     content = message["content"]
     if not isinstance(content, str):
         content = _blocks(content)

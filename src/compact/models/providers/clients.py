@@ -1,5 +1,5 @@
-"""Shared by the adapters: importing packages on first use, API keys and their addresses,
-certificates, and one client for each event loop.
+"""Helpers of all adapters: imports on first use, API keys and their addresses, certificates, and
+one client for each event loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from compact.patterns import regex
 
 Client = TypeVar("Client")
 NO_KEY = "none"
-"""The API key for a client that demands one although the server needs none."""
+"""The API key for a client that requires one although the server needs none."""
 _NAME = regex(r"[\w-]+")
 _HUB = "https://huggingface.co"
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
@@ -57,8 +57,8 @@ def check_package(key: str) -> None:
 
 
 def unaskable(key: str) -> str:
-    """Return why a model cannot be asked: its package or its API key is missing. Empty if the model
-    can be asked. No request is sent.
+    """Return why a model cannot be asked: its package or its API key is missing. No request is
+    sent. The text is empty if the model can be asked.
     """
     named = parse_key(key)
     provider = PROVIDERS[named.provider]
@@ -84,7 +84,7 @@ def _missing(name: str, model: str) -> ModelRefused:
 
 
 def how_to_install(extra: str, package: str = "") -> str:
-    """Return commands that install an extra or one of its packages, by pip and in a clone."""
+    """Return commands that install an extra or one of its packages, with pip and in a clone."""
     try:
         lines = requires("compactctl") or []
     except PackageNotFoundError:
@@ -108,8 +108,8 @@ def key_for(provider: str, address: str | None) -> str | None:
 def belongs(provider: str, address: str | None) -> bool:
     """Return whether the API key in the environment belongs to the server at an address.
 
-    The key belongs to the address that another variable gives, else to the provider's own address.
-    It also belongs to every server on this machine.
+    The key belongs to the address in the provider's address variable, or else to the provider's own
+    address. It also belongs to every server on this machine.
     """
     if address is None or is_here(address):
         return True
@@ -118,7 +118,7 @@ def belongs(provider: str, address: str | None) -> bool:
 
 
 def is_own(provider: str, address: str | None) -> bool:
-    """Return whether an address is the provider's own. None means the provider's own."""
+    """Return whether an address is the provider's own. None counts as the provider's own."""
     return address is None or _origin(address) == _origin(PROVIDERS[provider].own)
 
 
@@ -129,7 +129,7 @@ def address_of(provider: str) -> str:
 
 
 def leads_to(key: ModelKey) -> str | None:
-    """Return the address that prompts go to, or that the model itself is loaded from; None for this
+    """Return the address to which prompts go, or from which the model is loaded. None means this
     machine.
     """
     if key.provider == "transformers":
@@ -143,7 +143,7 @@ def leads_to(key: ModelKey) -> str | None:
 
 
 def _origin(address: str) -> tuple[str, str, int | None] | None:
-    """Split an address into scheme, host and port; None if the text is not an address."""
+    """Split an address into scheme, host and port. Return None if the text is not an address."""
     text = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(text)
@@ -170,15 +170,15 @@ def is_here(address: str) -> bool:
 
 
 def http_client(kind: Any) -> Any:  # noqa: ANN401 - of a package that may be missing
-    """Make an HTTP client that trusts `certificates`. `kind` is the vendor package's class."""
+    """Make an HTTP client that uses `certificates`. `kind` is the class in the vendor's package."""
     library = kind.__base__.__module__.partition(".")[0]
     return kind(verify=certificates(library))
 
 
 def certificates(library: str) -> ssl.SSLContext:
-    """Load the certificates to trust: `SSL_CERT_FILE`, `SSL_CERT_DIR` or the library's own.
+    """Load the trusted certificates: `SSL_CERT_FILE`, `SSL_CERT_DIR`, or those of the library.
 
-    All clients share one context, because reading the list takes a tenth of a second.
+    All clients share one context, because reading the certificates takes a tenth of a second.
     """
     named = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     return _certificates(library, *named)
@@ -193,8 +193,8 @@ def _certificates(library: str, *_named: str | None) -> ssl.SSLContext:
 class LoopClients(Generic[Client]):
     """Keeps one client for each running event loop, because a client works in only one loop.
 
-    A client is closed with its loop, with this object, or by `aclose`. The next use makes a new
-    one.
+    A client is closed when its loop ends, when this object is deleted, or by `aclose`. The next use
+    makes a new client.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Learns from a server's refusals what it does not accept.
+"""Learns from a server's refusals what the server does not accept.
 
 Servers with the same API differ in the fields, the order of messages and the kinds of content that
 they accept. Few say so beforehand, but a refusal shows it. From then on `Dialect` renames a field
 or leaves it out, `StrictTurns` joins neighbouring messages of one role, and `UnsupportedParts`
-sends a word in place of a part.
+replaces a part by a text.
 """
 
 from __future__ import annotations
@@ -31,38 +31,40 @@ _UNKNOWN = regex(
     r"does(?: not|n't) support",
     re.IGNORECASE,
 )
-"""Words in a refusal which show that the field itself, not its value, is refused."""
+"""Words in a refusal that show that the field itself, and not its value, is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A field of a request, other than the prompt."""
+    """One field of a request that is not part of the prompt, such as the temperature."""
 
     names: tuple[str, ...]
-    """The field's possible names, in the order in which they are tried."""
+    """The possible names of the field, in the order in which they are tried."""
     needed: bool = False
-    """Whether a request makes no sense without the field."""
+    """Whether a request is useless without the field. Then all names are tried again."""
     words: str = ""
-    """A pattern, in addition to the names, that finds the field in refusals."""
+    """A pattern that finds the field in refusals, in addition to its names."""
 
 
 class Dialect:
-    """The fields of an API's requests besides the prompt, under the names one server accepts."""
+    """The fields of requests other than the prompt, under the names that one server accepts."""
 
     def __init__(self, wishes: Mapping[str, Wish]) -> None:
         self._wishes = wishes
         self._tried = dict.fromkeys(wishes, 0)
 
     def knows(self, wish: str) -> bool:
-        """Return whether a wish is still sent."""
+        """Return whether this field is still sent. It is not once the server has refused all its
+        names.
+        """
         return self._tried[wish] < len(self._wishes[wish].names)
 
     def written(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the wishes as fields of a request, without those that the server refused."""
+        """Return the wishes as fields of a request. Fields that the server refused are left out."""
         return {self._name(wish): wanted[wish] for wish in wanted if self.knows(wish)}
 
     def learned(self, wanted: Mapping[str, Any], refusal: ModelRefused) -> bool:
-        """Learn from a refusal. Return whether requests are written differently from now on."""
+        """Learn from a refusal. Return whether later requests are written differently."""
         if refusal.status not in (400, 422) or not _UNKNOWN.search(str(refusal)):
             return False
         for wish in wanted:
@@ -91,13 +93,13 @@ class StrictTurns:
 
     A chat template that refuses a prompt refuses every later one too. After the first refusal,
     neighbouring messages of one role are sent as one (`messages.alternation`). After the second,
-    tool calls and their results are sent as text.
+    tool calls and their results are also sent as text.
     """
 
     def __init__(self, wire: str) -> None:
         self._wire = wire
         self._strictness = 0
-        """0: any order. 1: user and assistant take turns. 2: so, and calls are sent as text."""
+        """0: any order. 1: user and assistant take turns. 2: as 1, and calls are sent as text."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
         """Return the prompt in an order that the server accepts."""
@@ -115,7 +117,7 @@ class StrictTurns:
         return {**prompt, field: list(map(spelled_out, rendered) if field == "input" else rendered)}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
-        """Learn from a refusal. Return whether the prompt is written differently from now on."""
+        """Learn from a refusal. Return whether this prompt is now written differently."""
         before = self.written(prompt)
         while refusal.part == "turns" and self._strictness < 2:
             self._strictness += 1
@@ -128,10 +130,10 @@ class StrictTurns:
 
 _AUDIO = frozenset(("audio", "audio_url", "input_audio"))
 _TEXTS = ("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking")
-_KNOWN = frozenset((*_TEXTS, "tool_use", "tool_result"))
+_SUPPORTED_KINDS = frozenset((*_TEXTS, "tool_use", "tool_result"))
 _HOLDERS = ("content", "output")
-"""The fields that hold parts. A tool's result is a part that holds parts."""
-_MARKS = ("cache_control",)
+"""The fields that hold parts. A tool result is a part that itself holds parts."""
+_NOT_CONTENT = ("cache_control",)
 """Fields of a part that are not content."""
 
 
@@ -140,9 +142,9 @@ class UnsupportedParts:
 
     Every later prompt would contain the refused part again. If the part is in the last message, the
     refusal is raised to the caller once, because the answer would be about this part. After that a
-    word replaces the part, and the session continues. In earlier messages a word replaces it at
-    once. If a file is refused, files in the newest message are left out first, because no server
-    says which file is broken.
+    text such as `[image]` replaces the part, and the session continues. In earlier messages the
+    text replaces the part at once. If a file is refused, files in the newest message are replaced
+    first, because no server says which file is broken.
     """
 
     def __init__(self) -> None:
@@ -152,7 +154,7 @@ class UnsupportedParts:
         """Digests of single parts whose refusal was already raised to the caller."""
 
     def written(self, prompt: Body) -> dict[str, Any]:
-        """Return the prompt with words in place of refused parts."""
+        """Return the prompt with a text in place of each refused part."""
         field = _field(prompt)
         if not (self._kinds or self._reported) or not prompt[field]:
             return dict(prompt)
@@ -162,7 +164,7 @@ class UnsupportedParts:
         return {**prompt, field: [*shown, last]}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
-        """Learn from a refusal. Return whether to send the prompt again instead of raising it."""
+        """Learn from a refusal. Return whether to send again. False: raise the refusal."""
         if not refusal.part:
             return False
         before = self.written(prompt)
@@ -195,11 +197,11 @@ def _kind(part: Body) -> str:
     named = part.get("type")
     if named in _AUDIO:
         return "audio"
-    return "" if named in _KNOWN else "part"
+    return "" if named in _SUPPORTED_KINDS else "part"
 
 
 def _is(part: Body, refused: str) -> bool:
-    """Return whether a part is of the kind that `ModelRefused.part` named."""
+    """Return whether a part is of the kind that `ModelRefused.part` names."""
     kind = _kind(part)
     match refused:
         case "media":
@@ -211,12 +213,12 @@ def _is(part: Body, refused: str) -> bool:
 
 
 def _digest(part: Body) -> str:
-    shown = {key: value for key, value in part.items() if key not in _MARKS}
+    shown = {key: value for key, value in part.items() if key not in _NOT_CONTENT}
     return sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _parts(message: Body) -> Iterator[Body]:
-    """Yield a message's parts, including parts in tool results and Ollama's images."""
+    """Yield a message's parts. This includes parts in tool results, and Ollama's images."""
     for field in _HOLDERS:
         for part in message[field] if isinstance(message.get(field), list) else ():
             if isinstance(part, Mapping):
@@ -249,12 +251,12 @@ def _shown(part: object, is_left_out: Callable[[Body], bool], text_type: str) ->
     if not is_left_out(part):
         return _without(part, is_left_out, text_type)
     word = {"image": NO_IMAGE, "audio": "[audio]"}.get(_kind(part)) or visible_json(part)
-    mark = {key: part[key] for key in _MARKS if key in part}
+    mark = {key: part[key] for key in _NOT_CONTENT if key in part}
     return {"type": text_type, "text": word, **mark}
 
 
 def _text_type(field: str, message: Body) -> str:
-    """Return the type of a text part in this message. The Responses API has its own names."""
+    """Return the type of a text part in this message. The Responses API has other names."""
     if field != "input":
         return "text"
     return "output_text" if message.get("role") == "assistant" else "input_text"

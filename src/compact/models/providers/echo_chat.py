@@ -16,19 +16,19 @@ from compact.messages.replies import Delta, Reply, Usage
 from compact.text.speakers import own_words_of, speaker_of
 
 WINDOW = 8_192
-"""Window in tokens if the model's name is not a size."""
+"""The window in tokens if the model's name is not a size."""
 QUOTED = 1_200
-"""At most this many characters of a message are repeated."""
+"""How many characters of a message are repeated at most."""
 PAUSE = 0.01
-"""Seconds between two words, so that an answer visibly grows."""
+"""Seconds between two words, so that people see the answer grow."""
 LETTERS = 4
-"""About how many letters a token has. Used to cut an answer that has a token limit."""
+"""Roughly how many letters a token has. It is used to cut an answer that has a token limit."""
 
 
 class EchoChat:
     """A model whose name may give the size of its window: `echo:4k`, `echo:offline`.
 
-    `timeout` has no effect. It is there because all models take it.
+    `timeout` has no effect. It exists because all models take it.
     """
 
     def __init__(self, name: str, *, timeout: float = 600) -> None:
@@ -46,7 +46,7 @@ class EchoChat:
         return self._reply(sendable(context), ask)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """Yield the answer, word by word.
+        """Yield the answer word by word.
 
         Raises:
             As `complete`.
@@ -80,7 +80,6 @@ class EchoChat:
 
 
 def _answer(context: ActiveContext) -> str:
-    """Answer with the user's newest words and the size of the prompt."""
     texts = [own_words_of(m) for m in context.messages if speaker_of(m) == "person"]
     words = next((text for text in reversed(texts) if text), "Nothing.")
     quoted = words if len(words) <= QUOTED else f"{words[:QUOTED].rstrip()} …"

@@ -1,4 +1,5 @@
-"""Embedders: Ollama, servers with OpenAI's API, sentence-transformers, and your own functions.
+"""Embedders: Ollama, servers with OpenAI's API, sentence-transformers, and an application's
+functions.
 
 `embedder` finds one by name. Clients of the vendors are imported when they are first needed.
 """
@@ -32,15 +33,15 @@ from compact.text.embedding import Numbers, cut
 T = TypeVar("T")
 Vectors = Sequence[Numbers]
 TIMEOUT = 120.0
-"""Longest time for one answer, in seconds. A server may have to load its model first."""
+"""Longest time for one answer, in seconds. It is long because a server may first load its model."""
 _PREFIXES: Mapping[str, tuple[str, str]] = {
     "nomic-embed-text": ("search_document: ", "search_query: "),
     "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
     "snowflake-arctic-embed": ("", "Represent this sentence for searching relevant passages: "),
     "multilingual-e5": ("passage: ", "query: "),
 }
-"""The prefixes of documents and of questions, by the start of a model's name. The models' cards
-demand them, and their files in Ollama do not add them."""
+"""Start of a model's name → the prefixes of documents and of questions. The models' documentation
+requires the prefixes, and the models' files in Ollama do not add them."""
 
 
 def prefixes_of(model: str) -> tuple[str, str]:
@@ -72,7 +73,7 @@ class ServedEmbedder(ABC):
 
     @cached_property
     def dimensions(self) -> int:
-        """How many numbers each vector has; the model is asked once.
+        """How many numbers each vector has. The model is asked once.
 
         Raises:
             ModelFailed: it cannot be asked.
@@ -111,11 +112,11 @@ class ServedEmbedder(ABC):
 
     @cached_property
     def _client(self) -> Any:  # noqa: ANN401 - of a package that may be missing
-        return self._made()
+        return self._new_client()
 
     @abstractmethod
-    def _made(self) -> Any:  # noqa: ANN401 - as above
-        """Make a client."""
+    def _new_client(self) -> Any:  # noqa: ANN401 - as above
+        """Make a client of the vendor's package."""
 
     @abstractmethod
     def _asked(self, texts: list[str]) -> Any:  # noqa: ANN401 - any JSON value
@@ -123,17 +124,17 @@ class ServedEmbedder(ABC):
 
     @abstractmethod
     def _vectors_in(self, answer: Any) -> list[list[float]]:  # noqa: ANN401 - as above
-        """Return the vectors in an answer, in order."""
+        """Return the vectors in an answer, in the order of the texts."""
 
     def _weights(self) -> str:
-        """Return a digest of the weights; empty if the server states none."""
+        """Return a digest of the model's weights. It is empty if the server reports none."""
         return ""
 
 
 class OpenAIEmbedder(ServedEmbedder):
     """An embedder behind OpenAI's `/embeddings`, or behind a server with the same API."""
 
-    def _made(self) -> Any:  # noqa: ANN401 - as above
+    def _new_client(self) -> Any:  # noqa: ANN401 - as above
         vendor = package("openai", model=self.name)
         url = self._key.base_url or os.environ.get("OPENAI_BASE_URL")
         settings = client_settings(self._key, url, self._api_key, self._timeout)
@@ -151,7 +152,7 @@ class OpenAIEmbedder(ServedEmbedder):
 class OllamaEmbedder(ServedEmbedder):
     """An embedder behind Ollama's `/api/embed`. A text that is too long is refused, not cut."""
 
-    def _made(self) -> Any:  # noqa: ANN401 - as above
+    def _new_client(self) -> Any:  # noqa: ANN401 - as above
         vendor = package("ollama", model=self.name)
         return ollama_client(vendor.Client, self._key.base_url, self._api_key, self._timeout)
 
@@ -174,7 +175,7 @@ class OllamaEmbedder(ServedEmbedder):
 
 
 class SentenceTransformersEmbedder:
-    """A model of the package sentence-transformers: its name, a folder, or a loaded model.
+    """A model of the package sentence-transformers, given by name, by folder, or as a loaded model.
 
     A model given by name is loaded on first use. `version` distinguishes its weights from others
     with the same name.
@@ -200,7 +201,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def dimensions(self) -> int:
-        """Numbers in each vector."""
+        """How many numbers each vector has."""
         return int(self._model.get_sentence_embedding_dimension())
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
@@ -221,7 +222,7 @@ class SentenceTransformersEmbedder:
             return cast("Vectors", encode(given, show_progress_bar=False))
 
     def pieces(self, text: str) -> list[str]:
-        """Return the text in pieces that fit the model's window; neighbours overlap."""
+        """Return the text in pieces that fit the model's window. Neighbouring pieces overlap."""
         return fitting(carried(text), self._fits)
 
     def _fits(self, text: str) -> bool:
@@ -233,10 +234,10 @@ class SentenceTransformersEmbedder:
 
 
 class FunctionEmbedder:
-    """A function from texts to their vectors.
+    """An embedder made of a function from texts to vectors.
 
-    `fits` says whether the function reads the whole of a text; if not, the text is cut. Without
-    `fits`, texts are cut to a thousand characters.
+    `fits` says whether the function reads the whole of a text. A text that does not fit is cut.
+    Without `fits`, texts are cut to a thousand characters.
     """
 
     def __init__(
@@ -254,7 +255,7 @@ class FunctionEmbedder:
 
     @cached_property
     def dimensions(self) -> int:
-        """How many numbers each vector has; the function is called once.
+        """How many numbers each vector has. The function is called once.
 
         Raises:
             ModelFailed: the function raised something.
@@ -272,13 +273,13 @@ class FunctionEmbedder:
             return self._function(list(texts)) if len(texts) else []
 
     def pieces(self, text: str) -> list[str]:
-        """Return the text in pieces that the function reads whole; neighbours overlap."""
+        """Return the text in pieces that the function reads whole. Neighbouring pieces overlap."""
         return fitting(text, self._fits)
 
 
 def fitting(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Return the text in pieces that fit, of at most a thousand characters. A piece that does not
-    fit is halved, down to one character.
+    """Return the text in pieces that fit, each of at most a thousand characters. A piece that does
+    not fit is halved, down to one character.
     """
     pieces = cut(text)
     while not all(len(piece) < 2 or fits(piece) for piece in pieces):
@@ -293,20 +294,20 @@ def fitting(text: str, fits: Callable[[str], bool]) -> list[str]:
 # --- by name ---
 
 MINILM, SENTENCE_TRANSFORMERS = "minilm", "sentence-transformers"
-"""Embedders that run in this process, by the part of a name before the colon."""
+"""Names of embedders that run in this process. They are the part of a name before the colon."""
 _SERVED: Mapping[str, type[ServedEmbedder]] = {"ollama": OllamaEmbedder, "openai": OpenAIEmbedder}
-"""Embedders behind a server, by the provider in a model's key."""
+"""Provider in a model's key → the class of its embedder behind a server."""
 
 
 def embedder(
     chosen: str | Embedder | Callable[..., Any], *, api_key: str | None = None
 ) -> Embedder:
-    """Return the embedder of a name.
+    """Return the embedder with a name.
 
     Names are `minilm` (all-MiniLM-L6-v2 in this process), `minilm:FOLDER` for other weights,
     `minilm-int8` or `minilm:FOLDER-int8` for weights in bytes, `ollama:nomic-embed-text`,
-    `openai:text-embedding-3-small`, `http://host:8080/v1#model` and `sentence-transformers:NAME`.
-    A function from texts to vectors becomes an embedder, and an embedder is returned unchanged.
+    `openai:text-embedding-3-small`, `http://host:8080/v1#model` and `sentence-transformers:NAME`. A
+    function from texts to vectors becomes an embedder, and an embedder is returned unchanged.
 
     Raises:
         UnknownModel: there is no embedder of that name.
@@ -345,7 +346,8 @@ def _minilm(name: str) -> Embedder:
 
 
 class TypedEmbedder:
-    """Wraps an embedder, given itself or by name, and raises all its failures as `ModelFailed`.
+    """Wraps an embedder, and raises all its failures as `ModelFailed`. It is given itself or by
+    name.
 
     If a question is longer than the embedder's window, only its first piece is embedded. No server
     is asked before the first use.
@@ -364,12 +366,12 @@ class TypedEmbedder:
 
     @property
     def version(self) -> str:
-        """A text that changes when new vectors are no longer comparable with old ones."""
+        """A text that changes when new vectors cannot be compared with old ones."""
         return self._asked(lambda: self._own.version)
 
     @property
     def dimensions(self) -> int:
-        """Numbers in each vector."""
+        """How many numbers each vector has."""
         return self._asked(lambda: self._own.dimensions)
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:

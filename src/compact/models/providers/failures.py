@@ -1,8 +1,8 @@
-"""Failures of models and their servers, as errors of compact with a sentence for a person.
+"""Turns failures of models and their servers into compact's errors, with a sentence for people.
 
 Start reading at `failure_of`. Vendors' exceptions are recognized by their status, body and headers,
-and by the names of their classes, so that no vendor's package is imported here.
-`messages.overflow` reads the sizes in a refusal. The caller decides when to ask again.
+and by the names of their classes, so that no vendor's package is imported here. `messages.overflow`
+reads the sizes in a refusal. The caller decides when to ask again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from compact.patterns import regex
 from compact.secrets.redaction import redact, without_credentials
 
 QUOTED = 300
-"""At most this many characters of a server's words are quoted in an error text."""
+"""How many characters of a server's text are quoted in an error at most."""
 
 _LATER: Mapping[int, str] = {
     408: "was too slow",
@@ -46,9 +46,9 @@ _LATER: Mapping[int, str] = {
     504: "was too slow behind its gateway",
     529: "is overloaded",
 }
-"""Temporary statuses and their wording. Other statuses from 500 on are server errors."""
+"""Temporary HTTP statuses → the error's text. Other statuses from 500 on are server errors too."""
 _NEVER = (501, 505)
-"""Statuses from 500 on that are permanent."""
+"""Statuses from 500 on that are not temporary."""
 _STATUS: Mapping[str, int] = {
     "invalid_request_error": 400,
     "invalid_prompt": 400,
@@ -67,7 +67,7 @@ _STATUS: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""Error name -> HTTP status, for errors inside an answer, which have no status of their own."""
+"""Error name → HTTP status, for errors inside an answer that has a status of success."""
 _QUOTA = regex(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|out of credits|"
     r"insufficient (?:balance|funds|credits)",
@@ -108,8 +108,8 @@ _PARTS: Mapping[str, re.Pattern[str]] = {
     },
     "part": regex(r"unsupported content\b.{0,20}\btype", re.IGNORECASE),
 }
-"""Patterns for a server's refusal of a part of the prompt, by the name in `ModelRefused.part`. The
-first match counts, because the refusal of one broken file must not switch off all images."""
+"""Name of a part of the prompt (`ModelRefused.part`) → a pattern for a server's refusal of it. The
+first match counts, so that the refusal of one broken file does not switch off all images."""
 _REFUSED: Mapping[str, str] = {
     "file": "cannot read a file in it: give it in another form",
     "media": "takes neither images nor audio: ask another model",
@@ -119,7 +119,7 @@ _REFUSED: Mapping[str, str] = {
     "turns": "takes its messages in no order that compact knows: ask another model",
 }
 _STAYS = regex(r"Failed to parse (?:messages|tool call arguments)")
-"""llama.cpp's words, with status 500, for a request that it cannot read. Do not ask again."""
+"""llama.cpp's text, with status 500, for a request that it cannot read. Asking again is useless."""
 
 _SLOW = {"TimeoutException", "APITimeoutError", "TimeoutError"}
 _ADDRESS = {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError", "TooManyRedirects"}
@@ -145,7 +145,7 @@ _UNREACHED = {
     "WebSocketConnectionClosedError",
 }
 _NO_REFUSAL = _SLOW | _ADDRESS | _UNREACHED | _UNREADABLE
-"""Errors that are never a server's refusal, whatever they say."""
+"""Classes of errors that are never a server's refusal of a prompt, whatever their text."""
 
 
 class ErrorInAnswer(Exception):
@@ -158,7 +158,7 @@ class ErrorInAnswer(Exception):
 
 @contextmanager
 def mapped(model: str) -> Iterator[None]:
-    """Raise any failure of the block as an error of compact, with the original as its cause.
+    """Raise any failure inside the block as an error of compact, with the original as its cause.
     Cancellation and interrupts are not caught.
     """
     try:
@@ -171,11 +171,11 @@ def mapped(model: str) -> Iterator[None]:
 
 @contextmanager
 def reading(model: str) -> Iterator[None]:
-    """Raise `ModelFailed` if the block cannot read an answer. The model may do better next time."""
+    """Raise `ModelFailed` if the block cannot read an answer. The next answer may be readable."""
     try:
         yield
     except (InvalidInput, AttributeError, LookupError, TypeError, ValueError) as error:
-        text = f"{model} answered something that cannot be read: {_words_of(error)}"
+        text = f"{model} answered something that cannot be read: {_one_line(error)}"
         raise ModelFailed(text, model=model) from error
 
 
@@ -207,12 +207,12 @@ def _overflow(error: Exception, model: str) -> ContextOverflow | None:
         return None
     tokens, limit, _ = refusal or (None, None, False)
     return ContextOverflow(
-        f"{model} refused the prompt as too large: {_words_of(error)}", tokens=tokens, limit=limit
+        f"{model} refused the prompt as too large: {_one_line(error)}", tokens=tokens, limit=limit
     )
 
 
 def _by_status(error: Exception, status: int, model: str) -> ModelFailed:
-    words = _words_of(error)
+    words = _one_line(error)
     whole = f"{words} {getattr(error, 'body', '')}"
     if status in (402, 403, 429) and _QUOTA.search(whole):
         text = f"{model} refused: the account has no quota or credit left ({words})"
@@ -246,7 +246,7 @@ def _refusal(status: int, words: str, whole: str, model: str) -> str:
 
 
 def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
-    words = _words_of(error)
+    words = _one_line(error)
     if "LocalProtocolError" in kinds:
         text = "the request cannot be sent; is there a line break in the key or the address?"
         return ModelRefused(f"{model}: {text}", model=model)
@@ -270,32 +270,32 @@ def _refused_part(words: str) -> str:
 
 
 def key_hint(model: str) -> str:
-    """Return a sentence that says how to give a model its API key."""
-    named = _named(model)
+    """Return a sentence that tells people how to give a model its API key."""
+    named = _parsed_key(model)
     provider = PROVIDERS[named.provider] if named else None
     if named is None or provider is None or not provider.key:
-        return f"give the right key: {_GIVEN}"
+        return f"give the right key: {_BY_ARGUMENT}"
     address = named.base_url
     if not is_sealed(address):
-        return f"{provider.key} is not sent over plain http; ask by https, or {_GIVEN}"
+        return f"{provider.key} is not sent over plain http; ask by https, or {_BY_ARGUMENT}"
     if not belongs(named.provider, address):
         beside = f"set {provider.address} to {address}, too"
-        return f"{provider.key} is sent to its own address alone; {beside}, or {_GIVEN}"
-    return f"set {provider.key}, or {_GIVEN}"
+        return f"{provider.key} is sent to its own address alone; {beside}, or {_BY_ARGUMENT}"
+    return f"set {provider.key}, or {_BY_ARGUMENT}"
 
 
-_GIVEN = "in Python make the model with chat_model(…, api_key=…)"
+_BY_ARGUMENT = "in Python make the model with chat_model(…, api_key=…)"
 
 
-def _named(model: str) -> ModelKey | None:
+def _parsed_key(model: str) -> ModelKey | None:
     with suppress(UnknownModel):
         return parse_key(model)
     return None
 
 
 def _where(model: str) -> str:
-    """Return the address at which a model is asked, and the variable that holds the address."""
-    named = _named(model)
+    """Return the address at which a model is asked, and the variable that sets the address."""
+    named = _parsed_key(model)
     if named is None or named.base_url or not PROVIDERS[named.provider].address:
         return (named and named.base_url) or without_credentials(model)
     variable = PROVIDERS[named.provider].address
@@ -307,7 +307,6 @@ def _where(model: str) -> str:
 
 
 def _kinds(error: Exception) -> set[str]:
-    """Return the class names of an error and of the error that a client wrapped in it."""
     chain = (error, error.__cause__) if isinstance(error.__cause__, Exception) else (error,)
     return {kind.__name__ for link in chain for kind in type(link).__mro__}
 
@@ -317,7 +316,7 @@ def _comes_from_server(error: Exception) -> bool:
 
 
 def _status(error: Exception) -> int | None:
-    """Return an error's HTTP status, else the status that its body implies, else None."""
+    """Return an error's HTTP status, or the status that its body implies, or None."""
     status = getattr(error, "status_code", None)
     if status is None:
         status = getattr(getattr(error, "response", None), "status_code", None)
@@ -349,8 +348,8 @@ def _message_in(body: object) -> str:
     return body if isinstance(body, str) else ""
 
 
-def _words_of(error: Exception) -> str:
-    """Return the error's text in one line, without secrets and web pages; never empty."""
+def _one_line(error: Exception) -> str:
+    """Return the error's text in one line, without secrets and web pages. It is never empty."""
     text = _message_in(getattr(error, "body", None)) or str(error)
     if "<html" in text.lower() or "<!doctype" in text.lower():
         return "a web page came back instead of an answer"
@@ -364,7 +363,7 @@ def _words_of(error: Exception) -> str:
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Read from a refusal's headers how many seconds to wait. They hold a number or a date."""
+    """Return the seconds to wait, or None, from a refusal's headers: a number or a date."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     for header, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         value = headers.get(header)

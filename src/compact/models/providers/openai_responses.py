@@ -1,7 +1,7 @@
 """OpenAI's Responses API, used without any state on the server.
 
-A reply of several items (reasoning, words, calls) becomes one message. Its parts keep their items,
-so that encrypted reasoning is sent back beside the calls that it led to.
+A reply of several items (reasoning, text, calls) becomes one message. Its parts keep their items,
+so that encrypted reasoning is sent back together with the calls that follow it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 
 
 class OpenAIResponses(ServedModel):
-    """A model behind the Responses API. Arguments are those of `OpenAIChat`.
+    """A model behind the Responses API. The arguments are those of `OpenAIChat`.
 
     Raises:
         ServerHeldState: `extra` asks the server to keep the conversation.
@@ -63,11 +63,11 @@ class OpenAIResponses(ServedModel):
 
     @property
     def abilities(self) -> Abilities:
-        """What the model can do. For servers other than OpenAI's, `limits` finds out more."""
+        """What the model can do. For servers other than OpenAI's, more is known after `limits`."""
         return Abilities(schemas=self._server.enforces_schemas)
 
     async def limits(self) -> Limits:
-        """Return the model's limits as its server states them. OpenAI itself states none."""
+        """Return the model's limits as its server reports them. OpenAI itself reports none."""
         return await self._server.limits()
 
     async def count(self, context: ActiveContext) -> int | None:
@@ -122,14 +122,14 @@ class OpenAIResponses(ServedModel):
 
 
 class StreamedItems:
-    """Collects an answer that arrives in events."""
+    """Collects an answer that arrives as a stream of events."""
 
     def __init__(self) -> None:
         self.whole: Mapping[str, Any] | None = None
         self._part: object = None
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Add an event. Returns the text that it adds to the answer."""
+        """Add an event. Return the text that it adds to the answer."""
         kind = event.get("type")
         if kind == "error":
             raise ErrorInAnswer(event)
@@ -145,7 +145,7 @@ class StreamedItems:
 
 
 def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Message:
-    """Build one message from an answer's items. If there are several, its parts keep them."""
+    """Build one message from an answer's items. If there are several, each part keeps its item."""
     read = [format_named(FORMAT).parse(item, i) for i, item in enumerate(items)]
     if len(read) == 1:
         return read[0].model_copy(update={"id": clock_and_ids.new_id(), "reply_id": reply_id})
@@ -175,7 +175,7 @@ def _finish(answer: Mapping[str, Any], message: Message) -> Finish:
 
 
 def usage_in(said: object) -> Usage | None:
-    """Read an answer's usage."""
+    """Return the usage that an answer reports."""
     if not isinstance(said, Mapping):
         return None
     details = said.get("input_tokens_details")

@@ -32,10 +32,10 @@ from compact.secrets.redaction import without_credentials
 
 VOCABULARIES = ("o200k", "cl100k")
 CLAUDE_TYPICAL, CLAUDE_LARGEST = 1.15, 1.30
-"""Claude tokens per o200k token: the typical ratio, and the one that is used (decision 001). A
-larger one undercounts less often, but leaves more of a window unused."""
+"""Claude tokens per o200k token: the typical ratio, and the ratio that is used (decision 001). A
+larger ratio undercounts less often, but leaves more of a window unused."""
 CHUNK = 65_536
-"""About how many characters to count at once. Other threads wait 5 ms for each 64 KB. Smaller
+"""Roughly how many characters are counted at once. Other threads wait 5 ms for 64 KB. Smaller
 slices need more calls."""
 
 
@@ -58,13 +58,13 @@ class TiktokenEstimator:
         self._count = _vocabulary(self.name)
 
     def count(self, text: str) -> int:
-        """Return how many tokens the text has. A lone surrogate counts as the replacement character
-        that is sent for it.
+        """Return how many tokens the text has. Half a surrogate pair counts as the replacement
+        character that is sent for it.
         """
         if len(text) <= CHUNK and text.isascii():
             return self._count(text)
         if not text.isascii():
-            # a copy, because the original would keep its UTF-8 form in memory
+            # count a copy: the original would keep its UTF-8 form in memory
             text = text[:1] + text[1:]
         try:
             # a loop lets other threads run
@@ -77,7 +77,7 @@ class TiktokenEstimator:
         """Return the text in pieces whose counts add up to the count of the text.
 
         Each line is a piece. A blank line, or one that begins with a slash, is joined to the line
-        before, because OpenAI's vocabularies have tokens that span these line ends.
+        before, because OpenAI's vocabularies have tokens that span these line breaks.
         """
         first, *rest = text.split("\n")
         pieces = [first]
@@ -91,7 +91,7 @@ class TiktokenEstimator:
 
 
 _SAME_COUNT = regex(r"[a-z](?= [a-z])|\n(?=[A-Za-z])")
-"""Where to cut a text without changing its count: OpenAI's vocabularies begin a new word there."""
+"""Where to cut a text without changing its count: the vocabularies begin a new word there."""
 
 
 def slices(text: str) -> list[str]:
@@ -110,13 +110,13 @@ def slices(text: str) -> list[str]:
 
 
 class ClaudeEstimator:
-    """An estimate for Anthropic's models: 1.30 times the o200k count. Recorded usage grew less."""
+    """An estimate for Anthropic's models: 1.30 times the o200k count. Recorded usage was lower."""
 
     name = "claude"
     exact = False
     is_pure = True
     margin = CLAUDE_LARGEST / CLAUDE_TYPICAL - 1
-    """By which share the estimate exceeds a typical count."""
+    """How much larger the estimate is than a typical count, as a share."""
 
     def __init__(self) -> None:
         self._base = TiktokenEstimator("o200k")
@@ -129,15 +129,15 @@ class ClaudeEstimator:
 class NoopEstimator:
     """A high estimate for any script, without a vocabulary.
 
-    - Six letters of a word take one token, and so do two capitals.
-    - After an accented letter three letters take one token, for 96 characters or to the line's end:
-      such a text is not English.
-    - A digit, a mark or a line end takes one token.
-    - A character of another script takes one token less than its UTF-8 bytes: one in Cyrillic, two
-      in Chinese. An emoji takes four, because small vocabularies have no token for it.
+    - Up to six letters of a word count as one token, and so do up to two capitals.
+    - After an accented letter, up to three letters count as one token. This holds for 96 characters
+      or to the end of the line, because such a text is not English.
+    - A digit, a punctuation mark or a line break counts as one token.
+    - A character of another script counts as one token less than its UTF-8 bytes: one in Cyrillic,
+      two in Chinese. An emoji counts as four, because small vocabularies have no token for it.
 
-    So lines count the same alone and together, and a text counts at most a few tokens more than its
-    parts.
+    So lines have the same count alone and together. A text has at most a few tokens more than its
+    parts together.
     """
 
     name = "chars"
@@ -160,7 +160,8 @@ _PIECE = regex(r"[A-Z]?[a-z]{1,5}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
 _SHORT_PIECE = regex(r"[A-Z]?[a-z]{1,2}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
 _FOREIGN = regex("((?:[\u00c0-\u024f][^\n\u00c0-\u024f]{0,96})+)")
 """An accented letter and the 96 characters after it. A longer reach would count German better,
-which has about one umlaut in 60 letters. But then more of a growing text would change its count."""
+which has about one umlaut in 60 letters. But then a growing text would change its count more
+often."""
 _RARE = regex("[\U00010000-\U0010ffff]")
 
 
@@ -173,16 +174,16 @@ CHATML_FRAMING = Framing(
     schemas="json",
     per_schemas=120,
 )
-"""The framing of most open models' chat templates. Only a model's server knows the real one."""
+"""The framing of most open models' chat templates. Only a model's server knows its real framing."""
 
 
 class HuggingFaceEstimator:
     """Exact counts by a model's own `tokenizer.json`.
 
     Local servers (llama.cpp, vLLM, Ollama) count by the same vocabulary. Control tokens count as
-    plain text, as they are sent (`messages.characters`). The file's settings for truncation,
-    padding and marks at the ends are ignored. `framing` is the text that the model's chat template
-    adds.
+    plain text, because they are sent so (`messages.characters`). The file's settings for
+    truncation, padding and special tokens at the ends are ignored. `framing` holds the tokens that
+    the model's chat template adds.
 
     Raises:
         UnknownModel: the file cannot be read or is no tokenizer, or the package `tokenizers` is
@@ -202,10 +203,9 @@ class HuggingFaceEstimator:
         self._tokenizer = read
 
     def count(self, text: str) -> int:
-        """Return how many tokens the text has. A lone surrogate counts as the replacement character
-        that is sent for it.
+        """Return how many tokens the text has. Half a surrogate pair counts as the replacement
+        character that is sent for it.
         """
-        # Imported here, because most sessions do not count by such a file.
         from compact.messages.characters import defused
 
         text = carried(defused(text))
@@ -228,25 +228,25 @@ def _read(path: Path) -> object:
         ) from None
     try:
         read: object = module.Tokenizer.from_str(text)
-    except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower
+    except Exception as error:  # noqa: BLE001  # the package raises nothing narrower
         raise UnknownModel(f"{path} is no tokenizer of Hugging Face: {error}") from None
     return read
 
 
-_KNOWN: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {
+_TOKENIZERS: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {
     "o200k": lambda: TiktokenEstimator("o200k"),
     "cl100k": lambda: TiktokenEstimator("cl100k"),
     "claude": ClaudeEstimator,
     "chars": NoopEstimator,
 }
-NAMES = tuple(_KNOWN)
+NAMES = tuple(_TOKENIZERS)
 
 
 @cache
 def tokenizer(
     name: str,
 ) -> TiktokenEstimator | ClaudeEstimator | NoopEstimator | HuggingFaceEstimator:
-    """Return the tokenizer with this name, or the one in a `tokenizer.json`.
+    """Return the tokenizer with this name, or the tokenizer in a file `tokenizer.json`.
 
     Raises:
         UnknownModel: there is no such tokenizer, or the file is faulty. The text lists the known
@@ -255,7 +255,7 @@ def tokenizer(
     if name.endswith(".json"):
         return HuggingFaceEstimator(name)
     try:
-        return _KNOWN[name]()
+        return _TOKENIZERS[name]()
     except KeyError:
         raise UnknownModel(
             f"no tokenizer named {without_credentials(name)!r}; there are {', '.join(NAMES)}"
@@ -302,7 +302,7 @@ def _fallback_vocabulary(name: str) -> Callable[[str], int]:
     encoding = module.get_encoding(f"{name}_base")
 
     def count(text: str) -> int:
-        most = 16 * CHUNK  # bpe-openai refuses much longer inputs
+        most = 16 * CHUNK  # bpe-openai refuses much longer texts
         pieces = [text[i : i + most] for i in range(0, len(text), most)]
         return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
 

@@ -1,7 +1,7 @@
 """Runs a model in this process with the package `transformers`, from a folder or by name.
 
-The model's own chat template writes the prompt; a model without one gets plain text. Text of a
-message never becomes a control token, even if it spells one. A worker thread generates one answer
+The model's own chat template writes the prompt. A model without a template gets plain text. Text of
+a message never becomes a control token, even if it spells one. A worker thread generates one answer
 at a time.
 """
 
@@ -30,17 +30,17 @@ from compact.models.providers.clients import how_to_install
 from compact.models.providers.failures import mapped
 
 _WINDOWS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-"""Names that model configurations use for the window."""
+"""Names that model configurations use for the size of the window."""
 _MOST = 10_000_000
-"""A tokenizer without a known window gives a number far above this one."""
+"""A tokenizer that does not know the window gives a number far above this one."""
 
 
 class TransformersChat:
-    """A causal or an encoder-decoder model, loaded when it is first asked.
+    """A causal or an encoder-decoder model. It is loaded when it is first asked.
 
     `folder` is a folder, or a name that `transformers` resolves. `timeout` is in seconds, for one
-    whole answer. `max_tokens` limits answers that have no limit of their own. Tools are refused:
-    each model writes its calls differently, and nothing here reads them.
+    whole answer. `max_tokens` limits answers that have no limit of their own. Tools are refused,
+    because each model writes its calls differently, and nothing here reads them.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class TransformersChat:
         self._max_tokens = max_tokens
         self._device = device
         self._reading = Lock()
-        """Held while a prompt is written: a tokenizer serves one thread at a time."""
+        """Held while a prompt is written, because a tokenizer serves one thread at a time."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="compact-transformers")
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """Ask for the whole answer. Cancelling stops the model after its next token.
+        """Return the whole answer. Cancelling stops the model after its next token.
 
         Raises:
             ContextOverflow: prompt and answer exceed the window; nothing was run.
@@ -94,7 +94,7 @@ class TransformersChat:
             return len(await asyncio.to_thread(self._ids, context))
 
     async def limits(self) -> Limits:
-        """Return the window that the model's configuration gives."""
+        """Return the window from the model's configuration."""
         with mapped(self.name):
             window = await asyncio.to_thread(lambda: self._window)
         return Limits(window=window, trained=window)
@@ -106,7 +106,7 @@ class TransformersChat:
     # --- asking -----------------------------------------------------------------------------------
 
     async def _fitting(self, context: ActiveContext, ask: Ask) -> tuple[list[int], int]:
-        """Return the prompt's tokens, and how many tokens the answer may have."""
+        """Return the prompt's tokens, and the most tokens that the answer may have."""
         self._check(context)
         with mapped(self.name):
             ids, window = await asyncio.to_thread(lambda: (self._ids(context), self._window))
@@ -169,7 +169,7 @@ class TransformersChat:
 
     @property
     def _two_parts(self) -> bool:
-        """Whether prompt and answer have separate windows, as in encoder-decoders."""
+        """Whether prompt and answer have separate windows, as in encoder-decoder models."""
         return bool(self._config.is_encoder_decoder)
 
     @cached_property
@@ -207,14 +207,13 @@ class TransformersChat:
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
-        """The model, and a copy of the tokenizer for its thread."""
         kind = "AutoModelForSeq2SeqLM" if self._two_parts else "AutoModelForCausalLM"
         model = self._loaded(kind).to(self._device).eval()
         with self._reading:
             return model, copy.deepcopy(self._tokenizer)
 
     def _loaded(self, kind: str) -> Any:  # noqa: ANN401 - of a package that may be missing
-        """Load one object, such as the tokenizer, from the model's folder.
+        """Load one object of the model, such as its tokenizer.
 
         Raises:
             ModelRefused: there is no such model, or the package or torch is missing.
@@ -235,7 +234,7 @@ class TransformersChat:
 
 
 def _chat(context: ActiveContext) -> list[dict[str, Any]]:
-    """Return the prompt for a chat template: contents are texts, tool arguments are objects."""
+    """Return the prompt for a chat template. Contents are texts, and arguments are objects."""
     prompt = [_plain(plainly(message)) for message in prompt_of(context)]
     if context.system is None:
         return prompt

@@ -2,7 +2,7 @@
 
 The client only carries the requests. It does not retry (`fallback_model` does). It does not parse
 either: answers are read as plain JSON. `_sent` and `_pieces` work for the clients of OpenAI and
-Anthropic; other clients override them.
+Anthropic; servers with other clients override them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ TIMEOUT = 600.0
 class VendorServer(ABC):
     """A server with one model.
 
-    `model` is the model's key, for errors. `vendor` is the client's package. `dialect` has the
-    request fields other than the prompt.
+    `model` is the model's key, for errors. `vendor` is the client's package. `dialect` knows the
+    names of the request fields other than the prompt.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class VendorServer(ABC):
         self.dialect = dialect
         self._vendor = vendor
         self.timeout = timeout
-        self._unseen = UnsupportedParts()
+        self._unsupported = UnsupportedParts()
         self._turns = StrictTurns(PROVIDERS[vendor].format)
         self._clients: LoopClients[Any] = LoopClients(
-            lambda: self._made(package(vendor, model=model)), lambda client: client.close()
+            lambda: self._new_client(package(vendor, model=model)), lambda client: client.close()
         )
 
     @abstractmethod
-    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+    def _new_client(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         """Make a client of the vendor's package.
 
         Raises:
@@ -57,7 +57,7 @@ class VendorServer(ABC):
         """
 
     async def aclose(self) -> None:
-        """Close all connections; the next request opens new ones."""
+        """Close all connections. The next request opens new ones."""
         await self._clients.aclose()
 
     async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
@@ -72,7 +72,7 @@ class VendorServer(ABC):
             path, body=body, cast_to=object, stream=True, stream_cls=kind
         ) as stream:
             if stream.response.headers.get("content-type", "").startswith("application/json"):
-                # Some servers answer a streamed request with one JSON error and status 200.
+                # Some servers answer a streaming request with one JSON error and status 200.
                 self._readable(json.loads(await stream.response.aread()))
                 text = f"{self.model} answered as a whole where a stream was asked for"
                 raise ModelFailed(text, model=self.model)
@@ -136,14 +136,14 @@ class VendorServer(ABC):
                     return None
 
     def _body(self, prompt: Body, wishes: Body) -> dict[str, Any]:
-        shown = self._unseen.written(self._turns.written(prompt))
+        shown = self._unsupported.written(self._turns.written(prompt))
         return {**shown, **self.dialect.written(wishes)}
 
     def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
         return (
             self.dialect.learned(wishes, refusal)
             or self._turns.learned(prompt, refusal)
-            or self._unseen.learned(prompt, refusal)
+            or self._unsupported.learned(prompt, refusal)
         )
 
     def _readable(self, answer: object) -> dict[str, Any]:
@@ -159,14 +159,14 @@ class VendorServer(ABC):
 
 
 class AnswerInPieces(Protocol):
-    """An answer that arrives as the events of a stream."""
+    """An answer that arrives as a stream of events."""
 
     def take(self, event: Mapping[str, Any]) -> str:
-        """Add an event. Returns the text that it adds to the answer."""
+        """Add an event. Return the text that it adds to the answer."""
 
     @property
     def whole(self) -> Mapping[str, Any] | None:
-        """The answer as if it had come in one response; None before its end."""
+        """The answer as if it had come in one response. None before its end."""
 
 
 class ServedModel(ABC):
@@ -181,7 +181,7 @@ class ServedModel(ABC):
         return self._server.model
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """Ask for the whole answer.
+        """Return the whole answer.
 
         Raises:
             ContextOverflow, ModelFailed: as `ChatModel.complete`.
@@ -194,7 +194,7 @@ class ServedModel(ABC):
             raise failure_of(error, self.name) from error
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
-        """Yield the answer as it is written; the last piece carries the whole reply.
+        """Yield the answer while it is written. The last piece carries the whole reply.
 
         Raises:
             ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
@@ -215,14 +215,14 @@ class ServedModel(ABC):
         yield Delta(reply=self._reply(whole))
 
     async def aclose(self) -> None:
-        """Close all connections; the next request opens new ones."""
+        """Close all connections. The next request opens new ones."""
         await self._server.aclose()
 
     _streaming_wishes: ClassVar[Body] = {}
-    """Extra request fields that only streamed requests carry."""
+    """Extra request fields that only streaming requests carry."""
 
     async def _whole_prompt(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
-        """Return the prompt's fields, and the options of one answer."""
+        """Return the fields of the prompt, and the options of this answer."""
         return {**ask.options, **self._prompt(context)}
 
     @abstractmethod
@@ -231,25 +231,25 @@ class ServedModel(ABC):
 
     @abstractmethod
     def _wishes(self, ask: Ask) -> dict[str, Any]:
-        """Return the request fields besides the prompt: name of a wish → value."""
+        """Return the request fields other than the prompt: name of a `Wish` → value."""
 
     @abstractmethod
     def _answer_in_pieces(self) -> AnswerInPieces:
-        """Return an empty answer to which events can be added."""
+        """Return an empty answer to which events are added."""
 
     @abstractmethod
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
-        """Read an answer."""
+        """Return the reply in an answer."""
 
 
 def wished(**wishes: object) -> dict[str, Any]:
-    """Return the wishes without those that are None or empty lists."""
+    """Return the wishes without those that are None or an empty list."""
     return {name: value for name, value in wishes.items() if value not in (None, [])}
 
 
 def row_of(rows: object, name: str) -> Mapping[str, Any]:
-    """Return a model's row in a server's list; empty if there is none. A list with only one row
-    matches any name, because such a server may use its own name for the model.
+    """Return a model's row in a server's list. Return an empty row if there is none. The only row
+    of a list matches any name, because such a server may use its own name for the model.
     """
     listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     named = [row for row in listed if row.get("id") == name]
@@ -257,6 +257,6 @@ def row_of(rows: object, name: str) -> Mapping[str, Any]:
 
 
 def number(places: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int | None:
-    """Return the first positive integer in fields of these names, trying the names in order."""
+    """Return the first positive integer in fields of these names. Names are tried in order."""
     values = (place.get(name) for name in names for place in places)
     return next((value for value in values if type(value) is int and value > 0), None)

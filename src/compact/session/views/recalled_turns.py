@@ -304,7 +304,9 @@ class RecalledTurns:
     def _recorded(
         self, projection: Projection | None, at: int, turns: list[RecalledTurn], first: int
     ) -> bool:
-        """Store an entry. Return whether that was possible."""
+        """Record the recalled turns in the session's log. Return False if the store refused the
+        entry.
+        """
         state, name = self._state, _id(projection)
         what = TurnsRecalled(turns=tuple(turns), window=self._size, projection=name, first=first)
         self._looked = None

@@ -139,6 +139,10 @@ class View:
         self._trigger = self.window.trigger
         """The tokens at which to compress: the window's trigger, or more if the floor leaves little
         room, so that the session is not compressed at every turn."""
+        self._begun_with = 0
+        """The tokens of the prompt when the view began, without recalled turns."""
+        self._is_settled = False
+        """Whether the user went back to where the view began."""
         self.reload()
 
     # --- how it is counted, and what it is made of ------------------------------------------------
@@ -230,7 +234,7 @@ class View:
         with self.state.lock:
             self._calibration = self.calibration
             self.window = self.window_now()
-            self._trigger = self.window.trigger
+            self._trigger = self._trigger_now()
 
     def rendered(self) -> list[dict[str, Any]]:
         """Return the messages to send, as the provider's dictionaries."""
@@ -288,25 +292,34 @@ class View:
         """Continue from a projection. `settled` says that the user went back to it. Then it is not
         compressed again before that is necessary.
         """
-        self._show(projection, settled=settled)
-        self._trigger = self.window.trigger
-        settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
-        if settled:
-            self._fold.follow(len(self.history))
-        tokens = self._fold.tokens - self._fold.recalled_tokens
-        if settled or tokens > self.window.target:
-            between = (tokens + self.window.usable) // 2
-            self._trigger = min(max(self.window.trigger, between), self.window.usable)
+        fold, is_counted = self._show(projection, settled=settled)
+        self._is_settled = settled
+        self._begun_with = fold.tokens - fold.recalled_tokens
+        if projection is not None and is_counted:  # whatever reasoning is no longer sent by now
+            self._begun_with = projection.tokens + fold.overhead_tokens
+        self._trigger = self._trigger_now()
 
-    def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
+    def _trigger_now(self) -> int:
+        """Return the trigger by the window's size and what the view began with."""
+        window, tokens = self.window, self._begun_with
+        if self._is_settled:
+            return window.usable
+        if tokens <= window.target:
+            return window.trigger
+        return min(max(window.trigger, (tokens + window.usable) // 2), window.usable)
+
+    def _show(self, projection: Projection | None, *, settled: bool = False) -> tuple[Fold, bool]:
+        """Show a projection. Return the fold, and whether the projection's count was taken."""
         goals = self.state.goals_shown(projection, len(self.history))
         fold = self.fold(self.preamble(goals))
         fold.recalled = self.recalled.shown(projection)
+        is_counted = False
         if projection is not None:
             is_counted = self.state.counted_by(projection) == self.tokenizer
-            is_counted = is_counted and not self.history.shows_other_system
-            fold.take(projection, counted=is_counted and not settled)
+            is_counted = is_counted and not self.history.shows_other_system and not settled
+            fold.take(projection, counted=is_counted)
         self._fold, self.projection = fold, projection
+        return fold, is_counted
 
     def _tokens_until(self, limit: int) -> int:
         """Return the prompt's tokens with all new messages, counted from the newest one back. Stop
@@ -473,7 +486,9 @@ class View:
         self._fold.follow(position)
 
     def _look(self) -> None:
-        """Search memory for the newest message, without holding the session's lock."""
+        """Search memory for turns that the user's newest message is about. The session's lock is
+        held only while new messages are read, not during the search.
+        """
         if self.state.recall is not None:
             with self.state.lock:
                 self.refresh()

@@ -5,17 +5,15 @@ bytes, since PostgreSQL's `text` holds neither NUL nor half a surrogate pair. Ro
 of the log are inserted and deleted, never changed.
 """
 
-import re
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote
 
-VERSION = 1
-"""The version of the tables."""
 NAME = "compact"
 """The PostgreSQL schema that holds the tables."""
-TABLES = f"""
+_SHOWN = ("user", "host", "port", "dbname")
+_FIRST = f"""
 CREATE SCHEMA IF NOT EXISTS {NAME};
 CREATE TABLE {NAME}.version (number integer NOT NULL);
-INSERT INTO {NAME}.version VALUES ({VERSION});
+INSERT INTO {NAME}.version VALUES (1);
 CREATE TABLE {NAME}.sessions (
     scope text COLLATE "C" NOT NULL,
     id bytea NOT NULL,
@@ -80,12 +78,73 @@ CREATE INDEX log_by_id ON {NAME}.log (scope, kind, id);
 """
 
 
+_MEMORY = f"""
+DROP TABLE {NAME}.words; -- held no stems; a search makes it anew
+CREATE TABLE {NAME}.words (
+    scope text COLLATE "C" NOT NULL,
+    branch bytea NOT NULL,
+    position integer NOT NULL,
+    words integer[] NOT NULL, -- hashes of stems
+    facts bytea NOT NULL, -- `text.turns.LAYOUT`
+    speaker bytea,
+    PRIMARY KEY (scope, branch, position)
+);
+ALTER TABLE {NAME}.branches
+    ADD COLUMN indexed integer NOT NULL DEFAULT 0, -- positions from here on have no words yet
+    ADD COLUMN appends bigint NOT NULL DEFAULT 0, -- how many there were
+    ADD COLUMN made uuid NOT NULL DEFAULT gen_random_uuid(); -- another one if it is made again
+UPDATE {NAME}.branches SET indexed = fork;
+ALTER TABLE {NAME}.sessions ADD COLUMN entered timestamptz NOT NULL DEFAULT clock_timestamp();
+ALTER TABLE {NAME}.log
+    ADD COLUMN refers bytea[]; -- a move's projection; a projection's checkpoints
+CREATE TABLE {NAME}.leases (
+    scope text COLLATE "C" NOT NULL,
+    name bytea NOT NULL,
+    holder text NOT NULL,
+    until timestamptz NOT NULL,
+    PRIMARY KEY (scope, name)
+);
+CREATE TABLE {NAME}.embedded ( -- how far a branch has vectors
+    scope text COLLATE "C" NOT NULL,
+    branch bytea NOT NULL,
+    generation integer NOT NULL, -- hash of the embedder's name, version and dimensions
+    position integer NOT NULL,
+    PRIMARY KEY (scope, branch, generation)
+);
+"""
+STEPS = (_FIRST, _MEMORY)
+"""Each step makes the next version of the tables. A step never changes once it is released."""
+VERSION = len(STEPS)
+"""The version of the tables."""
+VECTORS = f"""
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE IF NOT EXISTS {NAME}.vectors (
+    scope text COLLATE "C" NOT NULL,
+    branch bytea NOT NULL,
+    generation integer NOT NULL,
+    position integer NOT NULL,
+    piece integer NOT NULL,
+    vector vector NOT NULL, -- of length 1
+    PRIMARY KEY (scope, branch, generation, position, piece)
+);
+"""
+"""The table of vectors, made when the first one is stored: it needs pgvector."""
+
+
 def without_password(address: str) -> str:
-    """Return a connection URI without its password, to show."""
-    parts = urlsplit(address)
-    place = parts.netloc.rpartition("@")
-    user = place[0].partition(":")[0]
-    netloc = f"{user}@{place[2]}" if user else place[2]
-    return urlunsplit(
-        parts._replace(netloc=netloc, query=re.sub("password=[^&]*", "", parts.query))
-    )
+    """Return a connection URI to show, read as libpq reads it: user, host, port, database only."""
+    try:
+        from psycopg.conninfo import conninfo_to_dict
+
+        known = conninfo_to_dict(address)
+    except Exception:  # noqa: BLE001 - no psycopg, or no address: nothing of it is shown
+        return "postgresql://…"
+    shown = {name: quote(str(known.get(name) or ""), safe="/,[]:") for name in _SHOWN}
+    if any("@" in str(known.get(name) or "") for name in ("host", "port", "dbname")):
+        return "postgresql://…"  # a password with a slash
+    user = f"{shown['user']}@" if shown["user"] else ""
+    port = f":{shown['port']}" if shown["port"] else ""
+    place = shown["host"]
+    if place.startswith("/"):
+        return f"postgresql://{user}{port}/{shown['dbname']}?host={place}"
+    return f"postgresql://{user}{place}{port}/{shown['dbname']}"

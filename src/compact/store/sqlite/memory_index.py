@@ -33,6 +33,7 @@ from compact.store.sqlite.rows import (
     text_or_none,
     value_of,
 )
+from compact.store.sqlite.search import other_forms
 from compact.text.found import Told
 from compact.text.turns import FIELDS, Keys, TurnTable
 
@@ -116,8 +117,9 @@ def holding(
     within: Sequence[tuple[int, int]] = (),
     most: int | None = None,
 ) -> list[Keys]:
-    """Return, for each name, the keys of messages with all its words (by stem), within the key
-    ranges if given (both ends included). A name in more than `most` messages gets no keys.
+    """Return, for each name, the keys of messages with all its words (by stem and in other forms),
+    within the key ranges if given (both ends included). A name in more than `most` messages gets no
+    keys.
     """
     import numpy as np
 
@@ -131,8 +133,11 @@ def holding(
     if most is not None:
         sql += f" LIMIT {most + 1:d}"
     sql = f"SELECT group_concat(rowid) FROM ({sql})"
+    forms = other_forms(db, map(tuple, names), inside=most is None)
     for name in names:
         wanted = " AND ".join(f'"{piece}"' for piece in name)
+        for form in forms.get(tuple(name), ()):
+            wanted += f' OR "{" ".join(form)}"'
         rows = [query(db, sql, (wanted, *ends))[0][0] for ends in ranges]
         listed = ",".join(filter(None, rows))
         keys = np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)

@@ -108,8 +108,8 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
 
 def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
     """Return the rows of a stretch, in order, as `entry_of` reads them. The query asks for as many
-    rows as the stretch has positions. If a row is missing, a row after the stretch comes back, or
-    too few.
+    rows as the stretch has positions. So a missing row is noticed: there are too few rows, or the
+    last row has a higher key than expected.
 
     Raises:
         OriginalsMissing: the rows are missing until the session's archive is put back.

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from threading import Condition, Lock, RLock
+from threading import Condition, Lock, RLock, local
 from typing import Literal
 from urllib.parse import quote
 from weakref import WeakSet
@@ -152,6 +152,13 @@ class _Translating:
             raise self._pool.translated(error, self._since) from error
 
 
+class _Block(local):
+    """What a thread reads in one transaction (`Pool.at_once`)."""
+
+    db: apsw.Connection | None = None
+    version: tuple[int, int] | None = None
+
+
 class Pool:
     """One process's connections to one file."""
 
@@ -194,6 +201,7 @@ class Pool:
         self._readers = Condition()
         self._idle: list[apsw.Connection] = []
         self._reading: set[apsw.Connection] = set()
+        self._block = _Block()
         self._identity: tuple[int, int] | None = None
         """Device and inode of the open file."""
         self._writer: apsw.Connection | None = None
@@ -230,6 +238,7 @@ class Pool:
             StoreDamaged: the file's content is not what was written.
         """
         forks.refuse_child(self._process)
+        self._end_block()
         with self._writing:
             with _Translating(self):
                 db = self.writer
@@ -247,6 +256,14 @@ class Pool:
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """Run the block in a read transaction: the whole block sees one state of the file."""
+        if self._block.db is not None:
+            with _Translating(self):
+                try:
+                    yield self._block.db
+                except BaseException:
+                    self._end_block()  # who tries again sees what is there by now
+                    raise
+            return
         with self._writing if self.in_memory else nullcontext(), _Translating(self):
             db = self.writer if self.in_memory else self._take()
             try:
@@ -256,12 +273,37 @@ class Pool:
             finally:
                 _undo(db) if self.in_memory else self._give_back(db)
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within the block, all that this thread reads is in one transaction, until it writes or
+        fails. `version` is the one before.
+        """
+        if self.in_memory or self._block.db is not None:
+            yield
+            return
+        self._block.version = self.version()
+        with _Translating(self):
+            self._block.db = self._take()
+            self._block.db.execute("BEGIN")
+            self._check_place()
+        try:
+            yield
+        finally:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        db, self._block.db = self._block.db, None
+        if db is not None:
+            self._give_back(db)
+
     def version(self) -> tuple[int, int] | None:
         """Return a value that changes with every commit: SQLite's `data_version`, which counts
         commits of other connections, and this process's own count. None if it cannot be read now,
         because another thread is writing or the file is read-only.
         """
         forks.refuse_child(self._process)
+        if self._block.db is not None:
+            return self._block.version
         if self.read_only or not self._writing.acquire(blocking=False):
             return None
         try:
@@ -270,14 +312,19 @@ class Pool:
                 self._check_place()
                 if db.in_transaction:
                     return None
-                return int(db.pragma("data_version")), self._commits.number
+                return self.version_in(db)
         finally:
             self._writing.release()
+
+    def version_in(self, db: apsw.Connection) -> tuple[int, int]:
+        """Return `version` for who holds the writing connection."""
+        return int(db.pragma("data_version")), self._commits.number
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
         """Give the writing connection to the block, without a transaction."""
         forks.refuse_child(self._process)
+        self._end_block()
         with self._writing, _Translating(self):
             yield self.writer
 
@@ -471,6 +518,8 @@ class Pool:
     def _connect(self, name: str, flags: int) -> apsw.Connection:
         db = connect(name, self.key, flags=flags)
         self.originals.serve(db)
+        # Lists the words of the index. It holds nothing itself, so it is made for each connection.
+        db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, words, 'row')")
         return db
 
     # --- forks ------------------------------------------------------------------------------------

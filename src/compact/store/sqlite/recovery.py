@@ -384,7 +384,9 @@ class SavedBranch:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no message is or may be missing or altered."""
+        """Whether no message is missing or altered. It is False, too, if messages after the newest
+        saved one may be missing.
+        """
         return self.lost == 0 and not self.altered
 
 

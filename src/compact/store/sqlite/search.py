@@ -34,6 +34,7 @@ from compact.store.sqlite.rows import (
     position_in,
     query,
     text,
+    text_of,
 )
 from compact.text.terms import index_words, looked_for, pieces_of, scored, searchable, spaced
 from compact.text.turns import LAYOUT, MOST_SPEAKERS, noted
@@ -78,7 +79,8 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
         SELECT -bm25(words), rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?
         ORDER BY bm25(words), rowid DESC LIMIT ?
     """
-    wanted = " OR ".join(map(expression_of, names))
+    forms = other_forms(db, names)
+    wanted = " OR ".join(expression_of(name, forms.get(name, ())) for name in names)
     rows = [
         row
         for stretch in branch_lineage.lineage(db, branch_id)
@@ -119,13 +121,113 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     return scored(places.values(), stop, most)
 
 
-def expression_of(name: Name) -> str:
-    """Return a name as an FTS5 expression. Pieces contain only letters and digits."""
+def expression_of(name: Name, others: Iterable[Name] = ()) -> str:
+    """Return a name as an FTS5 expression, which also finds its other forms. Pieces contain only
+    letters and digits.
+    """
+    if others:
+        return f"({' OR '.join(map(expression_of, (name, *others)))})"
     phrase = '"' + " ".join(name) + '"'
     if len(name) == 1 or any(spaced(piece) != piece for piece in name):
         return phrase  # Chinese text is indexed by character, so its characters must stay together
     apart = " AND ".join('"' + piece + '"' for piece in name)
     return f"({phrase} OR ({apart}))"
+
+
+# --- forms of words that the index holds ----------------------------------------------------------
+
+LEAST_CORE, LONGEST_END, MOST_FORMS = 4, 3, 40
+"""Two words are forms of one if they share a beginning of at least this many letters, and all but
+this many. A word has at most so many other forms."""
+MOST_LISTED = 50_000
+"""In an index of more messages than this, no words are looked for inside other words, because that
+reads the whole index."""
+
+
+def other_forms(
+    db: apsw.Connection, names: Iterable[Name], *, inside: bool = True
+) -> dict[Name, list[Name]]:
+    """Return other forms of words, as the index holds them: `собаку` for `собака`.
+
+    A short word in plain Latin letters has some only if no message has it, since its stem is
+    indexed. With `inside`, such a word is also looked for as a part of others and the reverse:
+    `Laterne` in `Straßenlaternen`, `wifi` in `Wi-Fi`.
+    """
+    found: dict[Name, list[Name]] = {}
+    unsaid = list[Name]()
+    for name in names:
+        piece = name[0]
+        if len(name) == 1 and (piece.isdecimal() or len(piece) < LEAST_CORE - 1):
+            continue
+        is_long = piece.isascii() and piece.isalpha() and len(piece) >= 2 * LEAST_CORE
+        if len(name) == 1 and (is_long or (not piece.isascii() and spaced(piece) == piece)):
+            core = piece[:-1] if is_long else _core(db, piece)
+            found[name] = [(form,) for form in _inflected(db, core, len(piece))]
+        if inside and not found.get(name) and not _holds(db, name):
+            unsaid.append(name)
+    compounds = _compounds(db, [name[0] for name in unsaid if len(name) == 1])
+    for name in unsaid:
+        piece, core = name[0], _core(db, name[0])
+        if len(name) > 1:
+            joined = ("".join(name),)
+            found[name] = [joined] if spaced(piece) == piece and _holds(db, joined) else []
+            continue
+        forms = list[Name]()
+        if core.isalpha():
+            forms += [(form,) for form in _inflected(db, core, len(piece))]
+        forms += [(form,) for form in compounds if _is_part(core, form)]
+        cuts = [(piece[:at], piece[at:]) for at in range(2, min(len(piece) - 1, 12))]
+        forms += [cut for cut in cuts if _holds(db, cut)]
+        found[name] = list(dict.fromkeys(forms))[:MOST_FORMS]
+    return {name: forms for name, forms in found.items() if forms}
+
+
+def _core(db: apsw.Connection, piece: str) -> str:
+    """Return the beginning that all forms of a word share, as the index writes it."""
+    tokenize = db.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "1"])
+    whole = {"include_offsets": False, "include_colocated": False}
+    read = tokenize(piece.encode(), apsw.FTS5_TOKENIZE_QUERY, None, **whole)
+    plain = str(next(iter(read), piece))
+    if len(plain) < len(piece):  # its English ending is off
+        return plain if len(plain) >= LEAST_CORE else piece
+    least = LEAST_CORE if plain.isascii() else LEAST_CORE - 1
+    is_long = len(plain) > (2 * LEAST_CORE if plain.isascii() else LEAST_CORE + 1)
+    return plain[: max(len(plain) - 1 - is_long, least)]
+
+
+def _inflected(db: apsw.Connection, core: str, length: int) -> list[str]:
+    if len(core) < LEAST_CORE - (not core.isascii()):
+        return []
+    sql = "SELECT term FROM temp.terms WHERE term >= ? AND term < ? AND length(term) <= ? "
+    sql += "ORDER BY length(term), term LIMIT ?"  # the nearest first: not all may fit
+    last = core + "\U0010ffff"
+    longest = length + (LONGEST_END if length > LEAST_CORE + 1 else LONGEST_END - 1)
+    rows = query(db, sql, (core, last, longest, MOST_FORMS))
+    return [text_of(row[0]) for row in rows]
+
+
+def _compounds(db: apsw.Connection, pieces: Sequence[str]) -> list[str]:
+    """Return the words of the index that contain one of these words."""
+    cores = [core for core in (_core(db, piece) for piece in pieces) if len(core) >= LEAST_CORE]
+    cores = [core for core in cores if core.isalpha()]
+    indexed = first(db, "SELECT total(indexed) FROM branches")
+    if not cores or not indexed or int(indexed[0]) > MOST_LISTED:
+        return []
+    wanted = " OR ".join("instr(term, ?)" for _ in cores)
+    rows = query(db, f"SELECT term FROM temp.terms WHERE {wanted}", cores)
+    return [text_of(row[0]) for row in rows]
+
+
+def _is_part(core: str, form: str) -> bool:
+    """Return whether a word is the first or the last part of a compound."""
+    at = form.rfind(core)
+    is_last = at >= LEAST_CORE and len(form) - len(core) - at <= LONGEST_END
+    return len(core) >= LEAST_CORE and (is_last or form.startswith(core))
+
+
+def _holds(db: apsw.Connection, name: Name) -> bool:
+    phrase = '"' + " ".join(name) + '"'
+    return bool(query(db, "SELECT 1 FROM words WHERE words MATCH ? LIMIT 1", (phrase,)))
 
 
 # --- the index ------------------------------------------------------------------------------------

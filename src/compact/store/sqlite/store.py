@@ -17,9 +17,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 import apsw
 
-from compact.errors import InvalidInput, NotFound, StoreFailed
+from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
 from compact.files import named_path
 from compact.messages.codec import is_storable
+from compact.messages.protocols import Version
 from compact.messages.sessions import Entry, Found, Move, Session, Step
 from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import (
@@ -42,6 +43,7 @@ from compact.store.sqlite import sessions as session_rows
 from compact.store.sqlite.branch_lineage import Tail
 from compact.store.sqlite.originals import OriginalsMissing
 from compact.store.sqlite.pool import MEMORY, Durability, Pool
+from compact.store.whole_session import WholeSession
 from compact.text.archived import BackupCounts
 from compact.text.conversation import Conversation
 from compact.text.turns import TurnTable
@@ -174,9 +176,13 @@ class SQLiteManager:
         """The writing connection, for work that no method does. Leave no transaction open."""
         return self._pool.writer
 
-    def version(self) -> tuple[int, int] | None:
-        """See `Versioned`. Never waits."""
+    def version(self, branch_id: str = "") -> tuple[int, int] | None:
+        """See `Versioned`. Never waits. The version is that of the whole file."""
         return self._pool.version()
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within the block, this thread reads in one transaction (`ReadsAtOnce`)."""
+        return self._pool.at_once()
 
     def close(self) -> None:
         """Close the file. Closing twice does no harm."""
@@ -210,7 +216,18 @@ class SQLiteManager:
             raise NotFound(f"no session {session_id!r} in this store")
         return stored
 
-    put_session = in_transaction(Pool.write, transfer.put)
+    def put_session(self, whole: WholeSession, *, replaces: Version | None = None) -> Session:
+        """Store a new session, or instead of the one that was there at that version (`Versioned`).
+
+        Raises:
+            Superseded: a session with that id exists, or something was stored since.
+            InvalidInput: another session has a branch or projection with one of its ids.
+        """
+        with self._pool.write() as db:
+            if replaces is not None and self._pool.version_in(db) != replaces:
+                raise Superseded(f"session {whole.session.id!r} was written since")
+            return transfer.put(db, whole, replaces=replaces is not None)
+
     sessions = in_transaction(Pool.read, session_rows.sessions)
     describe = in_transaction(Pool.write, session_rows.describe)
     fork = in_transaction(Pool.write, session_rows.fork)

@@ -16,14 +16,17 @@ from compact.store.sqlite.rows import first, json_of, text
 from compact.store.whole_session import WholeSession, since
 
 
-def put(db: apsw.Connection, whole: WholeSession) -> Session:
-    """Store a new session with everything that belongs to it. Return it.
+def put(db: apsw.Connection, whole: WholeSession, *, replaces: bool = False) -> Session:
+    """Store a new session with everything that belongs to it, and delete the one with its id if it
+    `replaces` that. Return it.
 
     Raises:
         Superseded: a session with that id exists.
         InvalidInput: another session has a branch or projection with one of its ids.
     """
     session, (root, *branches) = whole.session, whole.parts
+    if replaces and session_rows.session(db, session.id) is not None:
+        session_rows.delete(db, session.id)
     if session_rows.session(db, session.id) is not None:
         raise Superseded(f"there is a session {session.id!r}")
     session_rows.create(db, session.model_copy(update={"branch": root.branch}))

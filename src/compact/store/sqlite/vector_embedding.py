@@ -7,21 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from compact.errors import InvalidInput, ModelFailed
-from compact.messages.protocols import CutsTexts, Embedder
+from compact.messages.protocols import Embedder
 from compact.store.sqlite import vectors
 from compact.store.sqlite.originals import OriginalsUnread
 from compact.store.sqlite.pool import Pool
 from compact.store.sqlite.rows import BITS, MESSAGE, entry_of, position_in, query
 from compact.store.sqlite.vectors import Gap, Vector
-from compact.text.embedding import Generation, Numbers, cut, embedded_text
+from compact.text.embedding import Generation, embedded, embedded_text, pieces_by
 
 BATCH = 64
-"""How many messages to embed and store at once. A crash loses at most one batch."""
-ASKED = 64
-"""How many texts to give the model in one call."""
+"""How many messages to embed and store at once, and how many texts to give the model in one call. A
+crash loses at most one batch."""
 SWEPT = 1_000
 """How many rows of a replaced generation to remove in one transaction."""
 
@@ -137,13 +133,6 @@ def _read(pool: Pool, gap: Gap, embedder: Embedder) -> Part:
     return Part(Gap(gap.branch, gap.start, stop), pieces)
 
 
-def pieces_by(embedder: Embedder, text: str) -> list[str]:
-    """Cut a text into pieces that fit the embedder. A blank text gives no pieces."""
-    if not text or text.isspace():
-        return []
-    return embedder.pieces(text) if isinstance(embedder, CutsTexts) else cut(text)
-
-
 # --- the model ------------------------------------------------------------------------------------
 
 
@@ -152,44 +141,10 @@ def vectors_of(embedder: Embedder, batch: Sequence[Part]) -> list[tuple[Part, li
     texts = [text for part in batch for _, _, text in part.pieces]
     data = iter(
         row
-        for start in range(0, len(texts), ASKED)
-        for row in _embedded(embedder, texts[start : start + ASKED])
+        for start in range(0, len(texts), BATCH)
+        for row in embedded(embedder, texts[start : start + BATCH])
     )
     return [
         (part, [Vector(key, number, next(data)) for key, number, _ in part.pieces])
         for part in batch
     ]
-
-
-def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
-    """Return the texts' vectors, in the form in which they are stored.
-
-    Raises:
-        ModelFailed: the model returned too few or too many vectors, or invalid ones.
-    """
-    rows = embedder.embed(texts, query=False)
-    try:
-        return as_stored(rows, len(texts), embedder.dimensions)
-    except InvalidInput as error:
-        raise ModelFailed(f"{embedder.name}: {error}") from None
-
-
-def as_stored(found: Sequence[Numbers], count: int, dimensions: int) -> list[bytes]:
-    """Return vectors as bytes (little-endian float32), each normalized to length 1.
-
-    Raises:
-        InvalidInput: wrong count or dimensions, a zero vector, or a number that is not finite.
-    """
-    try:
-        rows = np.asarray(found, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(f"these are no vectors: {error}") from None
-    if not count and not rows.size:
-        return []
-    if rows.shape != (count, dimensions):
-        shape = " of ".join(map(str, rows.shape))
-        raise InvalidInput(f"{count} vectors of {dimensions} numbers are wanted, not {shape}")
-    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    if not np.isfinite(lengths).all() or not lengths.all():
-        raise InvalidInput("a vector's length must be a number greater than 0")
-    return [row.tobytes() for row in (rows / lengths).astype("<f4")]

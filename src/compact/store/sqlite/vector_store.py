@@ -22,7 +22,7 @@ from compact.store.sqlite import vec0, vectors
 from compact.store.sqlite.pool import MEMORY, Pool
 from compact.store.sqlite.store import SQLiteManager
 from compact.store.sqlite.vectors import FIRST_MESSAGE, Vector
-from compact.text.embedding import Generation, Near, Numbers
+from compact.text.embedding import Generation, Near, Numbers, as_stored
 
 if TYPE_CHECKING:
     from compact.store.sqlite.vector_cache import Floats, Held, Ints
@@ -120,8 +120,6 @@ class VectorStore:
             raise InvalidArgument("vector", "add(name, vector), or add({name: vector, …})")
         if isinstance(given, str):
             given = {given: cast("Numbers", vector)}
-        from compact.store.sqlite.vector_embedding import as_stored
-
         data = as_stored(list(given.values()), len(given), self.dimensions)
         with self._pool.write() as db:
             own = vectors.begin(db, self.model, self.version, self.dimensions, own=True)
@@ -267,7 +265,6 @@ class VectorStore:
         import numpy as np
 
         from compact.store.sqlite.vector_cache import nearest
-        from compact.store.sqlite.vector_embedding import as_stored
 
         asked = as_stored([vector], 1, of.dimensions)[0]
         if self._uses_vec0:
