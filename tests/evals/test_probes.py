@@ -152,7 +152,7 @@ def test_a_good_model_scores_high_and_its_summary_stands():
     assert "scripted" in found.made_by
     rows = found.rows
     assert len(rows) >= 8
-    assert probes.share(rows) >= 0.65, probes.report([found], missed=True)
+    assert probes.share(rows) >= 0.5, probes.report([found], missed=True)
     assert all(row.newest is None and row.source is None for row in rows)
 
 

@@ -356,6 +356,8 @@ class BreaksOff:
     """The connection is closed in the middle of the answer."""
 
     text: str = "This answer is broken off before it comes to its end."
+    pause: float = 0
+    """Seconds before each piece of a stream."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import math
 import socket
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -328,6 +329,7 @@ class _Handler(BaseHTTPRequestHandler):
                 chunks = [*chunks[:half], cut[: len(cut) // 2].rstrip() + end]
         self._head(200, face.stream_type, {"Transfer-Encoding": "chunked"})
         for chunk in chunks:
+            time.sleep(lost.pause if isinstance(lost, BreaksOff) else 0)
             self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
             self.wfile.flush()
         if not isinstance(lost, BreaksOff):

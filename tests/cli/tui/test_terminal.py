@@ -12,7 +12,7 @@ from tests import sizes
 from tests.cli.tui.terminal import Terminal, chatting, needs_tmux
 from tests.doors.talking import chat_key
 from tests.models.conftest import llama, tiny_model
-from tests.scripted import Hangs, ScriptedServer
+from tests.scripted import BreaksOff, Hangs, ScriptedServer
 
 __all__ = ["llama", "tiny_model"]
 
@@ -203,19 +203,22 @@ def quit_from(terminal):
 def test_an_answer_is_found_again_after_a_kill(tmp_path):
     """Of an answer that was being written when the program was killed, what had come is kept."""
     needs_tmux()
-    words = "The winter berths are opened on the 10th of the month. " * 30
-    with chatting(tmp_path, "garden", "--model", "echo:8k") as terminal:
-        terminal.write(words.strip())
-        terminal.sees("Assistant · #1")
-        with ContextManager(store=tmp_path / ".compact/sessions.db", session_id="garden") as ctx:
-            notes = ctx.store.notes
-            terminal.until(lambda _: "chat:partial" in notes("garden"), "a part is noted")
-        terminal.kill()
-    with chatting(tmp_path, "garden") as terminal:
-        seen = terminal.sees("what had come of it is kept")
-        assert "cut off" in seen
-        quit_from(terminal)
-    with ContextManager(store=tmp_path / ".compact/sessions.db", session_id="garden") as ctx:
+    words = "The winter berths are opened on the 10th of the month."
+    answer = BreaksOff(f"{words} " * 60, pause=0.25)
+    with ScriptedServer(answer, window=8_192) as server:
+        with chatting(tmp_path, "garden", "--model", chat_key(server)) as terminal:
+            terminal.write("When are the berths opened?")
+            terminal.sees("Assistant · #1")
+            store = tmp_path / ".compact/sessions.db"
+            with ContextManager(store=store, session_id="garden") as ctx:
+                notes = ctx.store.notes
+                terminal.until(lambda _: "chat:partial" in notes("garden"), "a part is noted")
+            terminal.kill()
+        with chatting(tmp_path, "garden") as terminal:
+            seen = terminal.sees("what had come of it is kept")
+            assert "cut off" in seen
+            quit_from(terminal)
+    with ContextManager(store=store, session_id="garden") as ctx:
         assert [m.role for m in ctx.history] == ["user", "assistant"]
-        assert ctx.history[0].text == words.strip()
-        assert ctx.history[1].text.startswith("You said:")
+        assert ctx.history[0].text == "When are the berths opened?"
+        assert ctx.history[1].text.startswith("The winter berths")
