@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tasks
+from tests.sizes import at_night
 
 PROGRAM = """
 from compact import ContextManager, MemoryManager, compress
@@ -106,6 +107,7 @@ def test_what_an_extra_is_for_says_how_to_get_it(installed, tmp_path):
 
 
 @pytest.mark.slow
+@at_night
 def test_the_source_distribution_installs(built, installed, tmp_path):
     """Last: it takes the wheel's place."""
     (source,) = built.glob("*.tar.gz")

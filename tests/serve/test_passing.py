@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from starlette.responses import Response, StreamingResponse
 
 from tests.serve.conftest import Got, Recorder, listening
+from tests.sizes import at_night
 from tests.strategies import prose
 
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat")
@@ -91,7 +92,7 @@ def apart(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return sorted((k.lower(), v) for k, v in headers if k.lower() not in HOPS)
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(1_000, marks=[pytest.mark.slow, at_night])])
 def test_bytes_pass_untouched_in_both_directions(proxy, recorder, count):
     """A thousand requests of every kind arrive as they were sent, and so do their answers."""
     seen, upstream = recorder

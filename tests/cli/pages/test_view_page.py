@@ -8,10 +8,13 @@ import pytest
 from compact import CompactConfig, ContextManager, wiring
 from compact.cli.commands.view import replay
 from compact.cli.pages import page, session_data
+from tests.sizes import size
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 SAMPLE = Path(wiring.__file__).parent / "cli/sample/harbour.jsonl"
 OWNED = 'document.title="owned"'
+LOOKS = [(1280, "dark"), (400, "light"), (1280, "light"), (400, "dark")]
+"""Widths in pixels, and themes. By day the first two are checked."""
 HOSTILE = f"</script><script>{OWNED}</script><img src=x onerror={OWNED}>"
 
 pytestmark = [
@@ -171,8 +174,7 @@ def test_a_turn_shows_what_the_model_saw_then(opened, harbour):
             assert told.startswith(f"{ctx.time.context_at(at).tokens:,} of 8,192"), at
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize(("width", "theme"), LOOKS[: size(2, 4)])
 def test_contrast_roles_and_names(browser, harbour, theme, width):
     from axe_playwright_python.sync_playwright import Axe
 
