@@ -66,8 +66,8 @@ _TABLES: dict[str, str] = {
     "digests": "true",
 }
 """Table → a condition that tells its rows from other tables', if column types do not."""
-_OLDER = tuple(f"no such table: {name}" for name in ("changes", "digests", "archived", "packed"))
-"""Errors that only mean that the file has an older schema."""
+_OLDER = "no such table: packed"
+"""The error that only means that 0.1 wrote the file."""
 _SMALLEST_ROW = 50
 """The fewest bytes that a message takes: its time, its hash and their header."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
@@ -125,7 +125,7 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
     stopped = {
         name: reading.stopped
         for name, reading in readers.items()
-        if reading.stopped and not any(each in str(reading.stopped) for each in _OLDER)
+        if reading.stopped and _OLDER not in str(reading.stopped)
     }
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
     page_size, length, had = _sizes(copy, is_readable=key is None)
@@ -288,7 +288,7 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
         branches=branches,
         owners=owners,
         sessions=named(by_id.format("key, id", "sessions"), "id"),
-        scopes=named("key, scope FROM sessions INDEXED BY sessions_by_scope", "scope"),
+        scopes=named("key, scope FROM sessions INDEXED BY sessions_in_scope", "scope"),
         lengths={
             branch: _lengths_by_index(source, branch)
             for branch in {*branches, *owners, *(row[0] for row in branch_keys)}
