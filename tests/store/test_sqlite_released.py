@@ -16,6 +16,7 @@ from compact import ContextManager, SQLiteManager
 from compact.errors import StoreFailed
 from compact.store.sqlite import migrations
 from compact.store.sqlite.migrations import MIGRATIONS, Migration
+from compact.store.sqlite.repair import repair
 from tests.fixtures.make_database import DATABASES, WINDOW, told
 
 RELEASED = sorted(path.stem for path in DATABASES.glob("*.db"))
@@ -123,5 +124,6 @@ def test_a_file_from_before_the_first_release_is_left_as_it_is(tmp_path: Path) -
     file = tmp_path / "chat.db"
     with SQLiteManager(file) as store:
         store.db.pragma("user_version", 2)
-    with pytest.raises(StoreFailed, match=r"before 0\.1, and was left as it is"):
-        SQLiteManager(file)
+    for use in (SQLiteManager, repair):
+        with pytest.raises(StoreFailed, match=r"before 0\.1, and was left as it is"):
+            use(file)

@@ -112,7 +112,8 @@ def _is_ours(file: Path, key: bytes | None) -> bool:
         db.close()
     except (apsw.Error, UnicodeDecodeError):
         return False
-    is_known = isinstance(version, int) and version <= migrations.MIGRATIONS[-1].number
+    oldest, newest = migrations.MIGRATIONS[0].number, migrations.MIGRATIONS[-1].number
+    is_known = version == 0 or oldest <= version <= newest  # 0: the file's head may be lost
     return is_known and {"sessions", "branches", "messages", "words"} <= names
 
 
