@@ -124,6 +124,7 @@ def test_a_file_from_before_the_first_release_is_left_as_it_is(tmp_path: Path) -
     file = tmp_path / "chat.db"
     with SQLiteManager(file) as store:
         store.db.pragma("user_version", 2)
-    for use in (SQLiteManager, repair):
-        with pytest.raises(StoreFailed, match=r"before 0\.1, and was left as it is"):
-            use(file)
+    with pytest.raises(StoreFailed, match=r"before 0\.1, and was left as it is"):
+        SQLiteManager(file)
+    with pytest.raises(StoreFailed, match=r"before 0\.1, and was left as it is"):
+        repair(file)

@@ -28,7 +28,9 @@ def results(transcript):
 
 
 def titles(document):
-    return recognized(document).titles(document)
+    titles_of = recognized(document).titles
+    assert titles_of is not None
+    return titles_of(document)
 
 
 def data_of(value):

@@ -203,9 +203,9 @@ def renamed(whole: WholeSession, ids: NewIds) -> WholeSession:
         parts=[replace(part, branch=other(part.branch)) for part in whole.parts],
         changes=list(map(changed, whole.changes)),
         notes=with_texts(whole.notes or {}, lambda text: known.get(text, text)),
-        projections=list(map(other, whole.projections)),
-        moves=list(map(other, whole.moves)),
-        snapshots=list(map(other, whole.snapshots)),
+        projections=[other(each) for each in whole.projections],
+        moves=[other(each) for each in whole.moves],
+        snapshots=[other(each) for each in whole.snapshots],
     )
 
 

@@ -319,7 +319,8 @@ class TurnTable:
         """Return the table of sessions: session and branch → what the branch has, in order."""
         import numpy as np
 
-        columns = [(np.empty(0, np.int64), np.empty(0, list(FIELDS)), np.empty(0, np.int32))]
+        empty = np.empty(0, np.int64), np.empty(0, list(FIELDS)), np.empty(0, np.int32)
+        columns: list[tuple[Any, ...]] = [empty]
         for own in parts.values():
             columns += [(np.arange(len(part.rows)) + part.key, *part[1:]) for part in own]
         keys, rows, speakers = (np.concatenate(column) for column in zip(*columns, strict=True))

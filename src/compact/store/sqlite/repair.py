@@ -113,7 +113,7 @@ def _is_ours(file: Path, key: bytes | None) -> bool:
     except (apsw.Error, UnicodeDecodeError):
         return False
     oldest, newest = migrations.MIGRATIONS[0].number, migrations.MIGRATIONS[-1].number
-    is_known = version == 0 or oldest <= version <= newest  # 0: the file's head may be lost
+    is_known = bool(version == 0 or oldest <= version <= newest)  # 0: the head may be lost
     return is_known and {"sessions", "branches", "messages", "words"} <= names
 
 
