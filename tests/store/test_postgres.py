@@ -205,7 +205,7 @@ def test_what_was_acknowledged_is_there_once(server: Server, tmp_path: Path, cra
         assert answer == question.replace("question", "answer"), "a turn is whole"
 
 
-def test_what_cannot_be_is_refused_in_words(address: str) -> None:
+def test_what_cannot_be_is_refused_in_words(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = "postgresql://me:hidden@localhost:1/db"
     with pytest.raises(StoreFailed, match=r"me@localhost:1/db cannot be reached") as refused:
         PostgresStore(nowhere).sessions()
@@ -217,8 +217,7 @@ def test_what_cannot_be_is_refused_in_words(address: str) -> None:
         store.close()
         with pytest.raises(StoreFailed, match="the store is closed"):
             store.sessions()
-    with psycopg.connect(address) as db:
-        db.execute("UPDATE compact.version SET number = 2")
+    monkeypatch.setattr("compact.store.postgres.schema.VERSION", 1)
     with pytest.raises(StoreFailed, match="of version 2, 1 is known: update compact"):
         PostgresStore(address).sessions()
 

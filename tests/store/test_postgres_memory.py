@@ -19,6 +19,7 @@ from compact.cli.main import main
 from compact.errors import InvalidArgument, InvalidConfig, InvalidInput, NotFound
 from compact.exchange.exporting import whole_session
 from compact.exchange.moving import move
+from compact.store.postgres import schema
 from compact.store.postgres.setup import TABLES, set_up
 from compact.store.postgres.store import PostgresStore
 from compact.store.session_file import packed
@@ -238,6 +239,31 @@ def test_distribution_is_declared_for_each_table(
         finally:
             db.execute("DROP TABLE pg_dist_partition CASCADE")
             db.execute("DROP FUNCTION create_distributed_table, create_reference_table")
+
+
+# --- versions -------------------------------------------------------------------------------------
+
+
+def test_tables_of_the_first_version_are_brought_up_to_date(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(address) as db:
+        db.execute(schema.STEPS[0].encode())
+        db.execute(
+            "INSERT INTO compact.sessions VALUES ('x', 'a', 'a', 0, 0, %s)",
+            (b'{"id":"a","scope":"x","created_at":"2026-03-01T09:00:00Z"}',),
+        )
+        hash = bytes(32)
+        db.execute(
+            "INSERT INTO compact.branches VALUES "
+            "('x', 'a', 'a', NULL, 0, 0, 0, 0, %s, NULL, '2026-03-01T09:00:00+00:00')",
+            (hash,),
+        )
+    with MemoryManager(address, scope="x") as memory:
+        memory.add_message("a", "user", "The roof is tight.")
+        assert [hit.session_id for hit in memory.search("roof").hits] == ["a"]
+    with psycopg.connect(address) as db:
+        assert db.execute("SELECT number FROM compact.version").fetchall() == [(schema.VERSION,)]
 
 
 # --- moving ---------------------------------------------------------------------------------------

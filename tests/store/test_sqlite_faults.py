@@ -304,7 +304,7 @@ def test_an_older_file_is_brought_up_to_date(file: Path, monkeypatch: pytest.Mon
     tables = {row[0] for row in raw.execute("SELECT name FROM sqlite_schema")}
     assert "more" in tables, "each step is a transaction of its own"
     assert "third" not in tables, "nothing of a step that failed"
-    assert raw.pragma("user_version") == step_two.number
+    assert raw.pragma("user_version") == len(migrations.MIGRATIONS) + 1
     raw.close()
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, step_two))
     with SQLiteManager(file) as store:

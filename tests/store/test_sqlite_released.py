@@ -13,11 +13,11 @@ import apsw
 import pytest
 
 from compact import ContextManager, SQLiteManager
-from compact.errors import StoreFailed
 from compact.store.sqlite import migrations
+from compact.store.sqlite.changes import take_over_notes
 from compact.store.sqlite.migrations import MIGRATIONS, Migration
-from compact.store.sqlite.repair import repair
 from tests.fixtures.make_database import DATABASES, WINDOW, told
+from tests.store import making
 
 RELEASED = sorted(path.stem for path in DATABASES.glob("*.db"))
 LARGEST = 300_000
@@ -70,10 +70,14 @@ def test_every_released_schema_has_a_database() -> None:
 
 def test_everything_in_a_released_database_is_found(copy: Path, released: str) -> None:
     expected = json.loads((DATABASES / f"{released}.json").read_text())
+    for each in expected.values():  # the first schema had notes of them
+        gone = [name for name in each["notes"] if name.startswith("goals:")]
+        was = [each["notes"].pop(name)["goals"] for name in gone]
+        each.setdefault("changes", [{"what": {"kind": "goals", "goals": goals}} for goals in was])
     with SQLiteManager(copy) as store:
         assert store.integrity_check() == []
         assert_holds(json.loads(json.dumps(told(store))), expected, released)
-        assert store.db.pragma("user_version") == MIGRATIONS[-1].number, "it is brought up to date"
+        assert store.db.pragma("user_version") == len(MIGRATIONS), "it is brought up to date"
     harbour, odd = expected["harbour"], expected["odd \ud800"]
     for part in ("moves", "projections", "checkpoints", "snapshots", "changes"):
         assert harbour[part], f"the fixture has {part}"
@@ -116,15 +120,50 @@ def test_an_old_database_gets_the_schema_of_a_new_one(
     monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, later))
     with SQLiteManager(copy) as store:
         assert schema(store.db) == made_by(migrations.MIGRATIONS, monkeypatch)
-        assert store.db.pragma("user_version") == later.number
+        assert store.db.pragma("user_version") == len(MIGRATIONS) + 1
         assert store.get_conversation("harbour").messages
 
 
-def test_a_file_from_before_the_first_release_is_left_as_it_is(tmp_path: Path) -> None:
-    file = tmp_path / "chat.db"
-    with SQLiteManager(file) as store:
-        store.db.pragma("user_version", 2)
-    with pytest.raises(StoreFailed, match=r"before 0\.1, and was left as it is"):
-        SQLiteManager(file)
-    with pytest.raises(StoreFailed, match=r"before 0\.1, and was left as it is"):
-        repair(file)
+def test_notes_of_the_first_schema_become_changes(tmp_path: Path) -> None:
+    """Their names said what they were: goals by number, progress by what it goes on from."""
+    goals = [{"text": text, "id": text} for text in ("old", "progress", "further", "new")]
+    notes: dict[str, dict[str, Any]] = {
+        "goals:000001:aa": {"branch": "a", "at": 0, "goals": goals[:1]},
+        "goals:000001:aa:000000004:cc:tracked": {"branch": "a", "at": 4, "goals": goals[2:3]},
+        "goals:000001:aa:000000002:bb:tracked": {"branch": "a", "at": 2, "goals": goals[1:2]},
+        "goals:000002:bb": {"branch": "a", "at": 9, "goals": goals[3:]},
+        "goals:000003:tracked": {"branch": "a", "at": 9, "goals": goals},
+        "mode:000001:cc": {"branch": "a", "at": 3, "mode": "planning"},
+        "pin:a:b:7": {},
+        "pin:a:8": {"gone": True},
+        "pin:a:x": {},
+        "aside:a:6": {"tokens": 64},
+        "system": {"of": "ab", "messages": [{"role": "system", "content": "x"}], "tokens": [4]},
+        "calibration:o200k": {"ratio": 1.0},
+    }
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        store.session("a", create=making.session("a"))
+        for name, value in notes.items():
+            store.note("a", name, value)
+        take_over_notes(store.db)
+        assert list(store.notes("a")) == ["calibration:o200k"]
+        assert store.integrity_check() == []
+        found = store.changes("a")
+    said = [(each.branch_id, each.at, each.what.model_dump()) for each in found]
+    told = {
+        (kind["kind"], branch, at, kind.get("since"), kind.get("is_pinned"))
+        for branch, at, kind in said
+    }
+    numbers = [each.number for each in found if each.what.kind == "goals"]
+    assert told == {
+        ("goals", "a", 0, None, None),
+        ("goals", "a", 9, None, None),
+        ("tracked", "a", 2, numbers[0], None),
+        ("tracked", "a", 4, numbers[0], None),
+        ("tracked", "a", 9, numbers[1], None),
+        ("mode", "a", 3, None, None),
+        ("pin", "a:b", 7, None, True),
+        ("pin", "a", 8, None, False),
+        ("aside", "a", 6, None, None),
+        ("system", "a", 0, None, None),
+    }

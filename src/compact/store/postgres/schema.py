@@ -10,7 +10,7 @@ from urllib.parse import quote
 NAME = "compact"
 """The PostgreSQL schema that holds the tables."""
 _SHOWN = ("user", "host", "port", "dbname")
-_TABLES = f"""
+_FIRST = f"""
 CREATE SCHEMA IF NOT EXISTS {NAME};
 CREATE TABLE {NAME}.version (number integer NOT NULL);
 INSERT INTO {NAME}.version VALUES (1);
@@ -21,7 +21,6 @@ CREATE TABLE {NAME}.sessions (
     last bigint NOT NULL DEFAULT 0, -- the newest number in `log`
     updated bigint NOT NULL, -- microseconds since 1970; of a session without messages
     body bytea NOT NULL,
-    entered timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (scope, id)
 );
 CREATE TABLE {NAME}.branches (
@@ -36,9 +35,6 @@ CREATE TABLE {NAME}.branches (
     hash bytea NOT NULL, -- the chain's, after the last message
     updated bigint, -- the last own message's time
     created text NOT NULL,
-    indexed integer NOT NULL DEFAULT 0, -- positions from here on have no words yet
-    appends bigint NOT NULL DEFAULT 0, -- how many there were
-    made uuid NOT NULL DEFAULT gen_random_uuid(), -- another one if it is made again
     PRIMARY KEY (scope, id)
 ) WITH (fillfactor = 70); -- an append changes counts: room for that beside the row
 CREATE INDEX branches_of_session ON {NAME}.branches (scope, session, number);
@@ -64,9 +60,7 @@ CREATE TABLE {NAME}.words ( -- of messages that a search has looked at
     scope text COLLATE "C" NOT NULL,
     branch bytea NOT NULL,
     position integer NOT NULL,
-    words integer[] NOT NULL, -- hashes of stems
-    facts bytea NOT NULL, -- `text.turns.LAYOUT`
-    speaker bytea,
+    words integer[] NOT NULL, -- hashes
     PRIMARY KEY (scope, branch, position)
 );
 CREATE TABLE {NAME}.log ( -- everything of a session that is no message
@@ -77,11 +71,32 @@ CREATE TABLE {NAME}.log ( -- everything of a session that is no message
     id bytea NOT NULL,
     frame integer, -- a move's window
     body bytea NOT NULL,
-    refers bytea[], -- a move's projection; a projection's checkpoints
     PRIMARY KEY (scope, session, kind, number),
     UNIQUE (scope, session, kind, id)
 );
 CREATE INDEX log_by_id ON {NAME}.log (scope, kind, id);
+"""
+
+
+_MEMORY = f"""
+DROP TABLE {NAME}.words; -- held no stems; a search makes it anew
+CREATE TABLE {NAME}.words (
+    scope text COLLATE "C" NOT NULL,
+    branch bytea NOT NULL,
+    position integer NOT NULL,
+    words integer[] NOT NULL, -- hashes of stems
+    facts bytea NOT NULL, -- `text.turns.LAYOUT`
+    speaker bytea,
+    PRIMARY KEY (scope, branch, position)
+);
+ALTER TABLE {NAME}.branches
+    ADD COLUMN indexed integer NOT NULL DEFAULT 0, -- positions from here on have no words yet
+    ADD COLUMN appends bigint NOT NULL DEFAULT 0, -- how many there were
+    ADD COLUMN made uuid NOT NULL DEFAULT gen_random_uuid(); -- another one if it is made again
+UPDATE {NAME}.branches SET indexed = fork;
+ALTER TABLE {NAME}.sessions ADD COLUMN entered timestamptz NOT NULL DEFAULT clock_timestamp();
+ALTER TABLE {NAME}.log
+    ADD COLUMN refers bytea[]; -- a move's projection; a projection's checkpoints
 CREATE TABLE {NAME}.leases (
     scope text COLLATE "C" NOT NULL,
     name bytea NOT NULL,
@@ -97,7 +112,7 @@ CREATE TABLE {NAME}.embedded ( -- how far a branch has vectors
     PRIMARY KEY (scope, branch, generation)
 );
 """
-STEPS = (_TABLES,)
+STEPS = (_FIRST, _MEMORY)
 """Each step makes the next version of the tables. A step never changes once it is released."""
 VERSION = len(STEPS)
 """The version of the tables."""

@@ -396,9 +396,11 @@ class PostgresSessions:
         return self._projection_in(row)
 
     def _projection_in(self, row: Sequence[Any]) -> Projection:
-        *_, body, own = row
+        _, session, body, own = row
         value = codec.load(bytes(body))
         known = [Checkpoint.model_validate(codec.load(bytes(each))) for each in own]
+        if len(known) < len(value["checkpoints"]):  # of the first version of the tables
+            known = self.checkpoints(decoded(session))
         return projection_in(value, {each.id: each for each in known}, codec.decode_whole)
 
     def checkpoints(self, session_id: str) -> list[Checkpoint]:

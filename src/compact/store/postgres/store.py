@@ -9,21 +9,22 @@ leases, vectors (`vectors.py`) and deletion (`forgetting.py`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from compact.errors import InvalidArgument, NotFound, StoreDamaged, Superseded
-from compact.messages import chain, codec
-from compact.messages.sessions import Branch, Found
+from compact.errors import InvalidArgument, NotFound, Superseded
+from compact.messages import codec
+from compact.messages.sessions import Found
 from compact.messages.times import Times
 from compact.store.archives.files import copies_in, discard_copies
+from compact.store.postgres.checking import faults_of
 from compact.store.postgres.connection import Connections, Query, decoded, encoded
 from compact.store.postgres.forgetting import delete, hold_all, take_out_names
 from compact.store.postgres.index import ScopeIndex
-from compact.store.postgres.rows import ACROSS, ENTRY, Log, entry_of, session_in
+from compact.store.postgres.rows import ACROSS, Log, session_in
 from compact.store.postgres.sessions import PostgresSessions
 from compact.store.postgres.vectors import ScopeVectors
 from compact.text.archived import ForgottenReport
@@ -32,8 +33,6 @@ from compact.text.digests import CompressedConversation, DigestNote, Lease
 from compact.text.found import Told
 from compact.text.turns import Keys, TurnTable
 
-_READ_AT_ONCE = 1_000
-"""How many messages a check reads at once."""
 MOST_SCOPES = 8
 """Of how many scopes to keep facts in memory. A message takes 26 bytes."""
 
@@ -236,38 +235,8 @@ class PostgresStore(PostgresSessions):
                 with suppress(NotFound):  # its session may be deleted meanwhile
                     branch = store.branch(decoded(name))
                     before = store.chain(branch.id, branch.fork)
-                    found += store._faults_of(branch, before)
+                    found += faults_of(self._server.query, scope, branch, before)
         return found
-
-    def _faults_of(self, branch: Branch, before: bytes) -> Iterator[str]:
-        """Yield what is wrong with a branch's own messages. `before` is the chain's hash before
-        them. Messages that are appended meanwhile are left out.
-        """
-        sql = f"""
-            SELECT {ENTRY}, m.hash FROM compact.messages m
-            WHERE m.scope = %(scope)s AND m.branch = %(branch)s AND m.position >= %(at)s
-            ORDER BY m.position LIMIT {_READ_AT_ONCE}
-        """
-        at, last = branch.fork, before
-        name = f"branch {branch.id!r} of scope {self._scope!r}"
-        while rows := self._rows(branch.id, sql, at=at):
-            for *row, hash in rows:
-                if row[0] != at:
-                    yield f"{name}: message {at} is missing"
-                    return
-                try:
-                    last = chain.link(last, entry_of(row).message)
-                except (StoreDamaged, ValueError) as error:
-                    yield f"{name}: message {at} cannot be read: {error}"
-                    return
-                if last != bytes(hash):
-                    yield f"{name}: message {at} is not the one that was stored"
-                    return
-                at += 1
-                if at == branch.messages:
-                    return
-        if at != branch.messages:
-            yield f"{name}: {branch.messages} messages are named, and {at} are there"
 
     def scopes(self) -> list[str]:
         """Return the store's scope, or all scopes that have sessions, by name."""

@@ -1,8 +1,8 @@
-"""Session logs (changes other than messages) and notes."""
+"""Session logs (changes other than messages) and notes. Also converts notes of the first schema."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -30,11 +30,15 @@ def record_rows(
 ) -> None:
     """Like `record`, with the session's key instead of its id."""
     for change in changes:
-        what = change.what.model_dump(mode="json")
-        kind = what.pop("kind")
-        records.insert_value(db, "changes", change, session=session, kind=kind, what=json_of(what))
+        _insert(db, session, change)
     for number in instead_of:
         db.execute("DELETE FROM changes WHERE number = ? AND session = ?", (number, session))
+
+
+def _insert(db: apsw.Connection, session: int, change: Change) -> None:
+    what = change.what.model_dump(mode="json")
+    kind = what.pop("kind")
+    records.insert_value(db, "changes", change, session=session, kind=kind, what=json_of(what))
 
 
 def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Change]:
@@ -78,3 +82,62 @@ def notes(db: apsw.Connection, session_id: str) -> dict[str, Mapping[str, Any]]:
 def _note_of(row: Row) -> tuple[str, Mapping[str, Any]]:
     _, name, value = records.checked("notes", row)
     return text_of(name), value_of(value)
+
+
+# --- notes of the first schema --------------------------------------------------------------------
+
+
+def take_over_notes(db: apsw.Connection) -> None:
+    """Convert notes of the first schema into log entries."""
+    for (session,) in query(db, "SELECT DISTINCT session FROM notes ORDER BY session"):
+        sql = "SELECT name, value FROM notes WHERE session = ? AND json_valid(value)"
+        notes = {text_of(name): value_of(value) for name, value in query(db, sql, (session,))}
+        numbers: dict[str, int] = {}
+        for name in sorted(filter(_was_change, notes), key=_in_order):
+            for change in _of_note(db, session, name, notes[name], numbers):
+                _insert(db, session, change)
+            numbers[name] = db.last_insert_rowid()
+            key = (session, text(name))
+            db.execute("DELETE FROM notes WHERE session = ? AND name = ?", key)
+
+
+_TRACKED = ":tracked"
+
+
+def _was_change(name: str) -> bool:
+    return name == "system" or name.startswith(("goals:", "mode:", "pin:", "aside:"))
+
+
+def _in_order(name: str) -> tuple[bool, str]:
+    """Return a sort key that puts the progress of goals after the goals themselves."""
+    return name.endswith(_TRACKED), name.removesuffix(_TRACKED)
+
+
+def _of_note(
+    db: apsw.Connection,
+    session: int,
+    name: str,
+    note: Mapping[str, Any],
+    numbers: Mapping[str, int],
+) -> Iterator[Change]:
+    kind, _, rest = name.partition(":")
+    if kind in ("goals", "mode"):
+        what = {"kind": kind, kind: note[kind]}
+        if name.endswith(_TRACKED):
+            before = [each for each in numbers if each[:6] == "goals:" and each < name]
+            set_by = max(filter(lambda each: not each.endswith(_TRACKED), before), default="")
+            since = numbers.get(set_by, 0)
+            what = {"kind": "tracked", "goals": note["goals"], "since": since}
+        yield Change(branch_id=note["branch"], at=note["at"], what=what)
+    elif kind == "system":
+        sql = "SELECT b.id FROM branches b JOIN sessions s ON b.key = s.branch WHERE s.key = ?"
+        for (branch,) in query(db, sql, (session,)):
+            what = {"kind": kind, **{name: note[name] for name in ("of", "messages", "tokens")}}
+            yield Change(branch_id=text_of(branch), at=0, what=what)
+    else:
+        branch_id, _, position = rest.rpartition(":")
+        if position.isdecimal():
+            what = {"kind": kind, "tokens": note.get("tokens", 0)}
+            if kind == "pin":
+                what = {"kind": kind, "is_pinned": not note.get("gone")}
+            yield Change(branch_id=branch_id, at=int(position), what=what)

@@ -2,19 +2,20 @@
 new step.
 
 An application id marks our files. The table `migrations` lists the applied steps with their times.
-The user version is the last one's number. The first step is the schema of 0.1, of which a file has
-three rows there. A file of a newer compact, of one before 0.1, or of another application, is
-refused and not changed.
+The user version is their number. A file of a newer compact, or of another application, is refused
+and not changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import apsw
 
 from compact.errors import StoreFailed
 from compact.messages import clock_and_ids
+from compact.store.sqlite.changes import take_over_notes
 from compact.store.sqlite.rows import query
 
 APPLICATION_ID = 0x636D7063
@@ -37,7 +38,7 @@ _SESSIONS = (
         metadata TEXT NOT NULL
     ) STRICT
     """,
-    "CREATE INDEX sessions_in_scope ON sessions (scope, branch)",
+    "CREATE INDEX sessions_by_scope ON sessions (scope)",
     """
     CREATE TABLE branches (
         key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -161,6 +162,15 @@ _SESSIONS = (
     """,
     "CREATE TABLE chores (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",  # what is still to be done
     """
+    CREATE VIRTUAL TABLE words USING fts5 (
+        text, content = '', contentless_delete = 1, tokenize = "unicode61 remove_diacritics 1"
+    )
+    """,
+)
+
+
+_CHANGES = (
+    """
     CREATE TABLE changes (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         session INTEGER NOT NULL,
@@ -177,6 +187,7 @@ _SESSIONS = (
 
 _MEMORY = (
     # Words are indexed by stem: a question with "planned" also finds "plan".
+    "DROP TABLE words",
     """
     CREATE VIRTUAL TABLE words USING fts5 (
         text, content = '', contentless_delete = 1,
@@ -195,10 +206,14 @@ _MEMORY = (
     "CREATE INDEX turns_by_branch ON turns (branch)",
     # Branches with messages that are not indexed yet.
     "CREATE TABLE unindexed (branch INTEGER PRIMARY KEY) STRICT",
+    "UPDATE branches SET indexed = fork",
+    "INSERT INTO unindexed SELECT key FROM branches",
     """
     CREATE INDEX messages_important ON messages (importance_score)
     WHERE importance_score IS NOT NULL
     """,
+    "DROP INDEX sessions_by_scope",
+    "CREATE INDEX sessions_in_scope ON sessions (scope, branch)",
 )
 
 
@@ -349,15 +364,14 @@ class Migration(NamedTuple):
 
     name: str
     statements: tuple[str, ...]
-
-    @property
-    def number(self) -> int:
-        """The file's user version after the step."""
-        return int(self.name[:4])
+    then: Callable[[apsw.Connection], None] | None = None
+    """Converts rows after the statements have run."""
 
 
 MIGRATIONS: tuple[Migration, ...] = (
-    Migration("0003_memory", (*_SESSIONS, *_MEMORY, *_VECTORS, *_DIGESTS, *_ARCHIVED)),
+    Migration("0001_sessions", _SESSIONS),
+    Migration("0002_changes", _CHANGES, take_over_notes),
+    Migration("0003_memory", (*_MEMORY, *_VECTORS, *_DIGESTS, *_ARCHIVED)),
     Migration("0004_originals", _ORIGINALS),
     Migration("0005_traits", _TRAITS),
     Migration("0006_chains", _CHAINS),
@@ -373,8 +387,7 @@ def check(db: apsw.Connection, file: str) -> bool:
     two reads.
 
     Raises:
-        StoreFailed: the file belongs to another application, to a newer compact, or to one before
-            0.1.
+        StoreFailed: the file belongs to another application, or to a newer compact.
     """
     if db.in_transaction:
         return _check(db, file)
@@ -396,19 +409,13 @@ def _check(db: apsw.Connection, file: str) -> bool:
             )
         return True
     applied = [row[0] for row in query(db, "SELECT name FROM migrations ORDER BY name")]
-    unknown = [name for name in applied if name > MIGRATIONS[-1].name]
-    version = db.pragma("user_version")
-    if version < MIGRATIONS[0].number:
-        raise StoreFailed(
-            f"{file} was written by a compact before 0.1, and was left as it is. Open it once with "
-            "compact 0.1, which brings it up to date"
-        )
-    if unknown or version > MIGRATIONS[-1].number:
+    unknown = [name for name in applied if name not in [m.name for m in MIGRATIONS]]
+    if unknown or db.pragma("user_version") > len(MIGRATIONS):
         raise StoreFailed(
             f"{file} was written by a newer version of compact (it knows "
             f"{', '.join(unknown) or 'more than this one'}), and was left as it is. Update compact"
         )
-    if db.readonly("main") and version < MIGRATIONS[-1].number:
+    if db.readonly("main") and len(applied) < len(MIGRATIONS):
         raise StoreFailed(
             f"{file} was written by an older version of compact and has to be brought up to date, "
             "but it is read-only. Open it once where it can be written"
@@ -418,14 +425,14 @@ def _check(db: apsw.Connection, file: str) -> bool:
 
 def migrate(db: apsw.Connection, file: str) -> None:
     """Apply each missing step in a transaction of its own."""
-    for migration in MIGRATIONS:
-        if db.pragma("user_version") >= migration.number:
+    for number, migration in enumerate(MIGRATIONS, 1):
+        if db.pragma("user_version") >= number:
             continue
         db.execute("BEGIN IMMEDIATE")
         try:
             check(db, file)  # another process may have applied the step
-            if db.pragma("user_version") < migration.number:
-                _take(db, migration)
+            if db.pragma("user_version") < number:
+                _take(db, migration, number)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -433,12 +440,14 @@ def migrate(db: apsw.Connection, file: str) -> None:
             raise
 
 
-def _take(db: apsw.Connection, migration: Migration) -> None:
-    if migration is MIGRATIONS[0]:
+def _take(db: apsw.Connection, migration: Migration, number: int) -> None:
+    if number == 1:
         db.pragma("application_id", APPLICATION_ID)
         db.execute(_STEPS)
     for statement in migration.statements:
         db.execute(statement)
+    if migration.then is not None:
+        migration.then(db)
     row = (migration.name, clock_and_ids.now().isoformat())
     db.execute("INSERT INTO migrations VALUES (?, ?)", row)
-    db.pragma("user_version", migration.number)
+    db.pragma("user_version", number)

@@ -66,8 +66,8 @@ _TABLES: dict[str, str] = {
     "digests": "true",
 }
 """Table → a condition that tells its rows from other tables', if column types do not."""
-_OLDER = "no such table: packed"
-"""The error that only means that 0.1 wrote the file."""
+_OLDER = tuple(f"no such table: {name}" for name in ("changes", "digests", "archived", "packed"))
+"""Errors that only mean that the file has an older schema."""
 _SMALLEST_ROW = 50
 """The fewest bytes that a message takes: its time, its hash and their header."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
@@ -125,7 +125,7 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
     stopped = {
         name: reading.stopped
         for name, reading in readers.items()
-        if reading.stopped and _OLDER not in str(reading.stopped)
+        if reading.stopped and not any(each in str(reading.stopped) for each in _OLDER)
     }
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
     page_size, length, had = _sizes(copy, is_readable=key is None)

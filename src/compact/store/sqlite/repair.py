@@ -26,6 +26,7 @@ from compact.files import is_file, named_path, sync_folder
 from compact.messages import clock_and_ids
 from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import checking, migrations, recovery, search
+from compact.store.sqlite.changes import take_over_notes
 from compact.store.sqlite.encryption import connect, key_for
 from compact.store.sqlite.originals import OriginalsUnread
 from compact.store.sqlite.pool import Pool, store_error
@@ -112,8 +113,7 @@ def _is_ours(file: Path, key: bytes | None) -> bool:
         db.close()
     except (apsw.Error, UnicodeDecodeError):
         return False
-    oldest, newest = migrations.MIGRATIONS[0].number, migrations.MIGRATIONS[-1].number
-    is_known = bool(version == 0 or oldest <= version <= newest)  # 0: the head may be lost
+    is_known = isinstance(version, int) and version <= len(migrations.MIGRATIONS)
     return is_known and {"sessions", "branches", "messages", "words"} <= names
 
 
@@ -160,6 +160,7 @@ def _rebuilt(
             if not branches:
                 raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")
             remarks += recovery.tidy(db)
+            take_over_notes(db)
             remarks += [
                 f"branch {each.branch_id!r}: no message of its own is left"
                 for each in branches
