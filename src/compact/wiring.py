@@ -40,7 +40,7 @@ from compact.secrets.redactor import Redactor
 if TYPE_CHECKING:
     from compact.config import CompactConfig
     from compact.memory.memory_manager import MemoryManager as MemoryManager
-    from compact.memory.turn_recall import turn_recall as turn_recall
+    from compact.memory.turn_recall import TurnRecall as TurnRecall
     from compact.models.providers.answers import answer_in as answer_in
     from compact.models.providers.answers import pieces_of as pieces_of
     from compact.models.providers.answers import served_limits as served_limits
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
 _LOADED_LATE = {
     "MemoryManager": "memory.memory_manager:MemoryManager",
     "MIGRATIONS": "store.sqlite.migrations:MIGRATIONS",
+    "TurnRecall": "memory.turn_recall:TurnRecall",
     "TypedEmbedder": "models.providers.embedders:TypedEmbedder",
     "answer_in": "models.providers.answers:answer_in",
     "boundary_reader": "transcripts.boundaries:Reader",
@@ -99,7 +100,6 @@ _LOADED_LATE = {
     "repair_store": "store.sqlite.repair:repair",
     "served_limits": "models.providers.answers:served_limits",
     "transcript_homes": "transcripts.boundaries:homes",
-    "turn_recall": "memory.turn_recall:turn_recall",
     "write_transcript": "transcripts.writing:write",
     "zipped_files": "transcripts.zipped:files_in",
 }
@@ -456,7 +456,7 @@ def storage_adapter(
         from compact.store.archives.files import FileStorage
 
         return FileStorage(archive)
-    from compact.store.archives.s3 import S3Storage
+    from compact.store.archives.files import S3Storage
     from compact.store.blobs.places import bucket_of
 
     bucket, prefix = bucket_of(str(archive))

@@ -23,7 +23,7 @@ from compact.config import CompactConfig
 from compact.errors import InvalidConfig, InvalidInput, NotFound
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore
-from compact.session.goals import Goals
+from compact.session.context_manager import Goals
 from compact.session.recall import RecallTools
 from compact.session.views.review import Review
 from compact.session.views.time_travel import TimeTravel

@@ -17,8 +17,7 @@ from compact import Message
 from compact.errors import StoreFailed
 from compact.messages.events import TokenEstimate
 from compact.messages.protocols import StorageAdapter
-from compact.store.archives.files import FileStorage, folder_name
-from compact.store.archives.s3 import S3Storage
+from compact.store.archives.files import FileStorage, S3Storage, folder_name
 from compact.store.blobs.s3_blobs import PART_BYTES
 from compact.testing import check_storage_adapter
 from compact.transcripts import reading

@@ -302,7 +302,7 @@ def test_traces_are_swept_when_the_file_is_opened_again(
             raise StoreFailed("no room")
 
         with monkeypatch.context() as patch:
-            patch.setattr("compact.store.sqlite.sweeping.sweep_if_due", dies)
+            patch.setattr("compact.store.sqlite.pool.Pool.sweep_if_due", dies)
             with pytest.raises(StoreFailed, match=r"deleted, but traces .* are left"):
                 store.delete_session("a")
         assert store.sessions() == []

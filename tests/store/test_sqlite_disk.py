@@ -144,7 +144,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shuffle(store, random.Random(seed))
         shutil.copy(file, swept)
         with pytest.MonkeyPatch.context() as patch, SQLiteManager(swept) as store:
-            patch.setattr("compact.store.sqlite.sweeping.sweep_if_due", lambda _: None)
+            patch.setattr("compact.store.sqlite.pool.Pool.sweep_if_due", lambda _: None)
             store.delete_session("a")
         if b"zqsecret" in swept.read_bytes():
             return file

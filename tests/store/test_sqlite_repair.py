@@ -19,6 +19,7 @@ from compact.errors import StoreFailed
 from compact.messages.goals import Goal
 from compact.messages.messages import Message
 from compact.messages.sessions import FIXED, PERSON, Entry, Snapshot
+from compact.store.sqlite import recovery
 from compact.store.sqlite.recovery import LOST
 from compact.store.sqlite.repair import RepairReport, repair
 from tests.sizes import size
@@ -321,3 +322,10 @@ def test_a_repaired_file_is_for_whom_it_was(plain: Path, tmp_path: Path) -> None
             before.st_uid,
             before.st_gid,
         )
+
+
+def test_an_index_tells_the_scopes_of_lost_sessions(tmp_path: Path) -> None:
+    make(tmp_path / "a.db")
+    db = apsw.Connection(str(tmp_path / "a.db"))
+    hints = recovery._hints(db, db)
+    assert [hints.scopes[key] for key in hints.sessions] == ["default", "default"]

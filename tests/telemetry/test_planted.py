@@ -15,7 +15,7 @@ from compact.cli.main import main
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import ErrorRaised, Event
 from compact.messages.goals import Goal
-from compact.store.archives.s3 import S3Storage
+from compact.store.archives.files import S3Storage
 from compact.testing.fakes import ScriptedSummarizer
 from tests.telemetry.ariadne_server import AriadneServer
 from tests.telemetry.collector import Collector

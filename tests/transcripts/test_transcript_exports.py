@@ -10,7 +10,8 @@ from compact.errors import InvalidTranscript
 from compact.messages.messages import Thinking
 from compact.text.speakers import speaker_of
 from compact.transcripts.documents import load
-from compact.transcripts.reading import read, titles
+from compact.transcripts.reading import read
+from compact.transcripts.table import recognized
 from compact.transcripts.writing import write
 from tests.store.making import as_written, detect, every
 
@@ -24,6 +25,12 @@ def told(transcript):
 
 def results(transcript):
     return {r.call_id: (r.name, r.text) for m in transcript.messages for r in m.tool_results}
+
+
+def titles(document):
+    titles_of = recognized(document).titles
+    assert titles_of is not None
+    return titles_of(document)
 
 
 def data_of(value):

@@ -11,7 +11,8 @@ import pytest
 from compact.errors import InvalidTranscript
 from compact.text.speakers import speaker_of
 from compact.transcripts.documents import load
-from compact.transcripts.reading import read, titles
+from compact.transcripts.reading import read
+from compact.transcripts.sqlite_chats import titles
 from compact.transcripts.writing import write
 from tests.store.making import as_written, detect
 

@@ -9,9 +9,9 @@ from compact.errors import InvalidTranscript
 from compact.messages.messages import Message, Text, Thinking
 from compact.text.speakers import speaker_of
 from compact.transcripts.documents import kind_of, load
-from compact.transcripts.reading import read, titles
+from compact.transcripts.reading import read
 from compact.transcripts.shapes import SHAPES
-from compact.transcripts.table import FORMATS
+from compact.transcripts.table import FORMATS, recognized
 from compact.transcripts.writing import write
 from tests.store.making import detect, every
 
@@ -86,9 +86,11 @@ def test_only_its_own_format_recognizes_a_file(name):
 @pytest.mark.parametrize("name", FORMAT_OF)
 def test_titles_are_those_of_the_conversations(name):
     """MIG: as many as there are, found without reading one, and the same as when read."""
-    document = load(FIXTURES / name)
+    document, transcripts = load(FIXTURES / name), every(FIXTURES / name)
+    if (titles := recognized(document).titles) is None:
+        assert len(transcripts) == 1
+        return
     found = titles(document)
-    transcripts = every(FIXTURES / name)
     assert [each.title for each in transcripts] == list(found)
     assert {each.conversations for each in transcripts} == {len(found)}
 

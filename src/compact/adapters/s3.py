@@ -1,3 +1,3 @@
 """Archives in S3 (extra `s3`), by the kit's own import path."""
 
-from compact.store.archives.s3 import S3Storage as S3Storage
+from compact.store.archives.files import S3Storage as S3Storage

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.errors import CompactError, InvalidArgument, InvalidTranscript, StoreFailed
-from compact.exchange import importing, legacy_snapshots, manifest, sources, stored_sources
+from compact.exchange import importing, manifest, sources, stored_sources
 from compact.exchange.manifest import Manifest, MigratedConversation, MigrationReport, Outcome
 from compact.exchange.sources import FoundConversation, SourceFile
 from compact.exchange.stored_sources import MARK, StoredSources
@@ -27,9 +28,10 @@ from compact.memory.archival_manager import forget
 from compact.memory.backup import make_backup
 from compact.messages import clock_and_ids
 from compact.messages.calls import named
+from compact.messages.goals import Goal
 from compact.messages.messages import Message
 from compact.messages.protocols import SessionStore, SessionTransfer
-from compact.messages.sessions import DEFAULT_SCOPE, Branch, Entry, Session
+from compact.messages.sessions import DEFAULT_SCOPE, Branch, Entry, Purpose, Session, Snapshot
 from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.store.session_file import SessionFile
 from compact.store.whole_session import WholeSession
@@ -172,7 +174,7 @@ class _Migration:
         self.tick()
         for found in sources.conversations_in(source):
             self.tick()
-            if found.format == legacy_snapshots.FORMAT and not takes_snapshots:
+            if found.format == LEGACY_SNAPSHOT and not takes_snapshots:
                 self.snapshots.append(source)
                 return
             yield self.one(found)
@@ -195,7 +197,7 @@ class _Migration:
         session_id = self.stored.with_content(found.sha256, found.number)
         if session_id is not None:
             return _done(found, "there", session_id=session_id)
-        if found.format == legacy_snapshots.FORMAT:
+        if found.format == LEGACY_SNAPSHOT:
             return self._snapshot(found, read)
         return self._known_before(found, read) or self._add(found, read)
 
@@ -311,7 +313,7 @@ class _Migration:
         snapshot = None
         if session is not None:
             size = window.size if window else DEFAULT_WINDOW
-            snapshot = legacy_snapshots.as_snapshot(read, session, history, size)
+            snapshot = as_snapshot(read, session, history, size)
         if session is None or snapshot is None:
             return self._apart(found, read, owner, is_there=session is not None)
         done = _done(found, "snapshot", session_id=owner)
@@ -321,7 +323,7 @@ class _Migration:
                 return done.model_copy(update={"outcome": "there"})
             self._begin()
             note = {"path": found.source.path.name, **read.session.metadata}
-            self.store.note(owner, f"{legacy_snapshots.NOTE}{snapshot.id}", note)
+            self.store.note(owner, f"{SNAPSHOT_NOTE}{snapshot.id}", note)
             self.store.save_snapshot(snapshot)
         return done
 
@@ -423,3 +425,85 @@ def failed(report: MigrationReport, paths: Sequence[str]) -> list[MigratedConver
         if each.outcome in ("broken", "differs")
         or (each.outcome == "unknown" and each.path in named)
     ]
+
+
+# --- snapshots of the older program ---------------------------------------------------------------
+
+LEGACY_SNAPSHOT = "legacy_snapshot"
+"""The name of the transcript format of such files."""
+SNAPSHOT_NOTE = "legacy snapshot:"
+"""Prefix of the name of the note that keeps the file's contents. The snapshot's id follows."""
+_BEGINNING = 100
+"""How many characters of a user's message such files contain, if the message was archived."""
+_ENDED = frozenset(("completed", "done", "achieved"))
+"""Status words that mean a finished goal in the other program's snapshot files."""
+
+
+def as_snapshot(
+    read: SessionFile, session: Session, history: Sequence[Message], window: int
+) -> Snapshot | None:
+    """Return the snapshot in a file, for a session with this history. Return None if the history
+    does not contain the file's messages in the same order.
+    """
+    at = _position(read.messages, history)
+    if at is None:
+        return None
+    record = read.session.metadata.get(importing.RECORD, {})
+    purpose = record.get("purpose")
+    own = record.get("id") or record.get("snapshotId")
+    note = record.get("summary") or record.get("description") or f"{own}, of an older program"
+    return Snapshot(
+        id=f"sn-{sha256(f'{session.id} {own}'.encode()).hexdigest()[:12]}",
+        session_id=session.id,
+        branch_id=session.branch.id,
+        purpose=purpose if purpose in get_args(Purpose) else "recovery",
+        note=str(note),
+        at=at,
+        window=window,
+        goals=tuple(goals_in(record)),
+        created_at=read.messages[-1].timestamp,
+    )
+
+
+def _position(messages: Sequence[Message], history: Sequence[Message]) -> int | None:
+    """Return the position after the last of these messages and its tool results, or None."""
+    at = 0
+    for role, text in _texts(messages):
+        while at < len(history) and not _says(history[at], role, text):
+            at += 1
+        if at == len(history):
+            return None
+        at += 1
+    while 0 < at < len(history) and history[at].role == "tool":
+        at += 1
+    return at or None
+
+
+def _says(message: Message, role: str, text: str) -> bool:
+    own = message.text.strip()
+    is_beginning = len(text) >= _BEGINNING and own.startswith(text.rstrip(".…"))
+    return message.role == role and (own == text or is_beginning)
+
+
+def _texts(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
+    for message in messages:
+        is_talk = message.role in ("user", "assistant") and message.metadata.source != "checkpoint"
+        if is_talk and message.text.strip():
+            yield message.role, message.text.strip()
+
+
+def goals_in(record: Mapping[str, Any]) -> Iterator[Goal]:
+    """Yield those goals of a file that have a text."""
+    for name in ("conversationState", "state", "context"):
+        if isinstance(inner := record.get(name), dict):
+            record = {**record, **inner}
+    stack = record.get("goalStack")
+    if isinstance(stack, dict):
+        listed = [stack.get("activeGoal"), *(stack.get("goals") or ())]
+        record = {"goals": [each for each in listed if each], **record}
+    rows = record.get("goals")
+    for row in rows if isinstance(rows, list) else ():
+        value = row if isinstance(row, dict) else {"text": row}
+        text = next((value[k] for k in ("description", "text", "title") if value.get(k)), None)
+        if isinstance(text, str) and text.strip():
+            yield Goal(text=text, status="done" if value.get("status") in _ENDED else "active")

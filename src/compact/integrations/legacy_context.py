@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from compact.errors import InvalidArgument, InvalidConfig, InvalidTranscript
-from compact.exchange import legacy_snapshots
 from compact.exchange.manifest import MigratedConversation
-from compact.exchange.migrating import migrate_data
+from compact.exchange.migrating import LEGACY_SNAPSHOT, migrate_data
 from compact.models.effective_settings import DEFAULT_WINDOW
 from compact.models.profiles import ModelBook
 from compact.session.compact_manager import CompactManager
@@ -191,7 +190,7 @@ class LegacyContextAdapter:
             InvalidTranscript: it cannot be read, or is no snapshot. Nothing was stored.
             StoreFailed: it cannot be stored. Nothing was stored.
         """
-        return self._migrated(data, only=legacy_snapshots.FORMAT)
+        return self._migrated(data, only=LEGACY_SNAPSHOT)
 
     def migrate_profile(self, data: Mapping[str, Any] | Sequence[Any] | str | bytes) -> ModelBook:
         """Return the model book, overlaid with the host's file of profiles (`LLM_profiles.json`).

@@ -20,7 +20,7 @@ from compact.messages.messages import Message, Role
 from compact.messages.protocols import SessionStore
 from compact.secrets.redaction import Known, redact
 from compact.secrets.redactor import Redactor
-from compact.session.views.recalled_turns import FoundTurn, Remembered, TurnRecall
+from compact.session.views.recalled_turns import FoundTurn, Remembered
 from compact.text.found import Told
 from compact.text.snippets import Sought, whole_sentences
 from compact.text.speakers import person_text
@@ -67,53 +67,58 @@ def is_known(found: Evidence) -> bool:
     return found.is_of_past or told >= weights.least
 
 
-def turn_recall(
-    memory: MemoryManager | bool,
-    store: SessionStore,
-    *,
-    scope: str,
-    tokens: int | None,
-    redactor: Redactor,
-) -> TurnRecall:
-    """Build the automatic recall of a session. `memory` is a `MemoryManager`, or True for one over
+class TurnRecall:
+    """Finds and reads old turns for a session. `memory` is a `MemoryManager`, or True for one over
     the session's own store. Quotes for one message have at most `tokens` tokens.
 
     Raises:
         InvalidArgument: the store has no index, or `memory` is not a memory of this scope.
     """
-    if memory is True:
-        if not hasattr(store, "holding"):
+
+    def __init__(
+        self,
+        memory: MemoryManager | bool,
+        store: SessionStore,
+        *,
+        scope: str,
+        tokens: int | None,
+        redactor: Redactor,
+    ) -> None:
+        if memory is True:
+            if not hasattr(store, "holding"):
+                raise InvalidArgument(
+                    "memory", "recall needs a store with an index: a file's name, or ':memory:'"
+                )
+            memory = MemoryManager(store, scope=scope)
+        if not isinstance(memory, MemoryManager):
             raise InvalidArgument(
-                "memory", "recall needs a store with an index: a file's name, or ':memory:'"
+                "memory", f"memory must be True or a MemoryManager, got {got(memory)}"
             )
-        memory = MemoryManager(store, scope=scope)
-    if not isinstance(memory, MemoryManager):
-        raise InvalidArgument(
-            "memory", f"memory must be True or a MemoryManager, got {got(memory)}"
-        )
-    if memory.scope != scope:
-        raise InvalidArgument(
-            "memory", f"the memory is of scope {memory.scope!r}, the session of scope {scope!r}"
-        )
-    return _MemoryRecall(memory, tokens, redactor)
-
-
-class _MemoryRecall:
-    """Recalls turns from a memory (see `TurnRecall`)."""
-
-    def __init__(self, memory: MemoryManager, tokens: int | None, redactor: Redactor) -> None:
+        if memory.scope != scope:
+            raise InvalidArgument(
+                "memory", f"the memory is of scope {memory.scope!r}, the session of scope {scope!r}"
+            )
         self._memory, self._tokens, self._redactor = memory, tokens, redactor
 
     @property
     def store(self) -> SessionStore:
+        """The store that keeps the turns."""
         return self._memory.store
 
     def budget(self, window: int) -> int:
+        """Return how many tokens one message of quotes may have in a window of that size."""
         return min(int(window * SHARE), MOST_TOKENS) if self._tokens is None else self._tokens
 
     def found(
         self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
     ) -> tuple[list[FoundTurn], ModelFailed | None]:
+        """Find the turns that a message is about, best first. If the embedder failed and only words
+        were searched, return its error too. `without` are sessions and positions to leave out,
+        because they are shown already.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
         asked, memory, without = person_text(message)[:ASKED_CHARS], self._memory, list(without)
         words = {piece for piece in pieces_of(asked) if len(piece) > 1 or not piece.isascii()}
         if words <= PLEASANTRIES:  # before an embedder is asked
@@ -188,6 +193,7 @@ class _MemoryRecall:
         return redact(text, Known(redactor=self._redactor)).text
 
     def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
+        """Return the turns as they are quoted. Deleted turns are left out."""
         titles = self._titles({turn.session_id for turn in turns})
         quotes = []
         for turn in turns:
@@ -199,6 +205,7 @@ class _MemoryRecall:
         return quotes
 
     def gone_of(self, sessions: Collection[str]) -> set[str]:
+        """Return which of these sessions were deleted."""
         return set(sessions) - self._titles(sessions).keys() if sessions else set()
 
     def _titles(self, sessions: Collection[str]) -> Mapping[str, str | None]:

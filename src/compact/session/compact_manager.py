@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 MOST_OPEN = 64
 """How many sessions stay open. Beyond that, the session that was unused for longest is closed, and
 its next use opens it again."""
-System = str | Sequence[Mapping[str, Any]] | None
-"""A system prompt in its own field, as text or as the provider's blocks."""
-Tools = Sequence[Mapping[str, Any]] | None
 
 
 class ManagerOptions(TypedDict, total=False):
@@ -75,6 +72,21 @@ class ManagerOptions(TypedDict, total=False):
     redactor. It may use your own validators."""
     on_event: Callable[[Event], None] | None
     """Called with each event, in order."""
+
+
+class CallOptions(TypedDict, total=False):
+    """Options of `preflight` and `fit`."""
+
+    tools: Sequence[Mapping[str, Any]] | None
+    """Tool schemas that you send too. They are counted and never changed."""
+    system_prompt: str | Sequence[Mapping[str, Any]] | None
+    """A system prompt that you send in its own field. It is counted and never changed."""
+    model: str | None
+    """The key of the model to ask this time, if it is not the settings' model."""
+    format: str | None
+    """The wire format of a new conversation, if the messages do not show it."""
+    answer_tokens: int | None
+    """The room to leave for the answer to this call. Default: the policy's reserve."""
 
 
 class CompactManager:
@@ -115,27 +127,17 @@ class CompactManager:
 
     # --- before a call ----------------------------------------------------------------------------
 
+    @taking(CallOptions)
     def preflight(
-        self,
-        session_id: str,
-        messages: Sequence[Given],
-        *,
-        tools: Tools = None,
-        system_prompt: System = None,
-        model: str | None = None,
-        format: str | None = None,
+        self, session_id: str, messages: Sequence[Given], **options: Unpack[CallOptions]
     ) -> list[Any]:
         """Return the messages to send to the model instead of the whole list, in the same format.
 
         Pass the whole conversation each time. Only messages that are not known yet are stored.
         Until the trigger is passed again, the compressed part stays the same, so the provider's
-        prompt cache can be used. A list whose past was edited continues as a branch.
-
-        `tools` and `system_prompt` are what you send in addition to the messages. They are counted
-        and never changed. `model` is the key of the model to ask this time, if it is not the
-        settings' model. `format` is the wire format of a new conversation, if the messages do not
-        show it. If a summarizer or the store fails, the call does not fail: the messages are
-        shortened without it, and the event `compact.error` says so.
+        prompt cache can be used. A list whose past was edited continues as a branch. If a
+        summarizer or the store fails, the call does not fail: the messages are shortened without
+        it, and the event `compact.error` says so.
 
         Raises:
             InvalidMessage: a message is malformed; the error names the field.
@@ -143,86 +145,46 @@ class CompactManager:
             UnknownModel: the model is not known, and the settings give no window.
             BlockingCallInLoop: the summarizer would block a running event loop.
         """
-        return self.fit(
-            session_id,
-            messages,
-            format=format,
-            tools=tools,
-            system_prompt=system_prompt,
-            model=model,
-        ).copies()
+        return self.fit(session_id, messages, **options).copies()
 
+    @taking(CallOptions)
     async def apreflight(
-        self,
-        session_id: str,
-        messages: Sequence[Given],
-        *,
-        tools: Tools = None,
-        system_prompt: System = None,
-        model: str | None = None,
-        format: str | None = None,
+        self, session_id: str, messages: Sequence[Given], **options: Unpack[CallOptions]
     ) -> list[Any]:
         """`preflight` for async callers."""
-        fitted = await self.afit(
-            session_id,
-            messages,
-            format=format,
-            tools=tools,
-            system_prompt=system_prompt,
-            model=model,
-        )
-        return fitted.copies()
+        return (await self.afit(session_id, messages, **options)).copies()
 
+    @taking(CallOptions)
     def fit(
-        self,
-        session_id: str,
-        messages: Sequence[Given],
-        *,
-        format: str | None = None,
-        tools: Tools = None,
-        system_prompt: System = None,
-        model: str | None = None,
-        answer_tokens: int | None = None,
+        self, session_id: str, messages: Sequence[Given], **options: Unpack[CallOptions]
     ) -> Fitted:
         """Return what to send instead of the whole list, as `preflight` does, and which of the
         given messages stand in each sent one. For adapters of frameworks: messages that are sent as
-        they were given are the given objects.
-
-        `answer_tokens` is the room to leave for the answer to this call. Default: the policy's
-        reserve. Report to the result what the provider says of this prompt.
+        they were given are the given objects. Report to the result what the provider says of this
+        prompt.
 
         Raises:
             InvalidMessage, CannotFit, UnknownModel, BlockingCallInLoop: as in `preflight`.
         """
+        known_options(options, CallOptions)
+        model, format = options.get("model"), options.get("format")
         waits = bool(messages) and self._waits(session_id, model, format)
-        work = self.afit(
-            session_id,
-            messages,
-            format=format,
-            tools=tools,
-            system_prompt=system_prompt,
-            model=model,
-            answer_tokens=answer_tokens,
-        )
+        work = self.afit(session_id, messages, **options)
         return running.run(work, waits=waits, instead="afit() or apreflight()")
 
+    @taking(CallOptions)
     async def afit(
-        self,
-        session_id: str,
-        messages: Sequence[Given],
-        *,
-        format: str | None = None,
-        tools: Tools = None,
-        system_prompt: System = None,
-        model: str | None = None,
-        answer_tokens: int | None = None,
+        self, session_id: str, messages: Sequence[Given], **options: Unpack[CallOptions]
     ) -> Fitted:
         """`fit` for async callers."""
+        known_options(options, CallOptions)
         given = messages_given(messages)
         if not given:
             return Fitted(messages)
-        room = None if answer_tokens is None else checked_size("answer_tokens", answer_tokens)
-        wanted = _Wanted(RequestExtras.of(system_prompt, tools), model, room)
+        room, model = options.get("answer_tokens"), options.get("model")
+        room = None if room is None else checked_size("answer_tokens", room)
+        extras = RequestExtras.of(options.get("system_prompt"), options.get("tools"))
+        wanted, format = _Wanted(extras, model, room), options.get("format")
         opened: list[ContextManager] = []
 
         async def served() -> Prompt:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
 from compact.engine.plan import Plan
-from compact.errors import InvalidArgument, InvalidMessage, Superseded
+from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
 from compact.messages.asking import Ask, ask_from
 from compact.messages.budget import ContextBudget, ContextWindow, WindowUse
 from compact.messages.calls import known_options, named
@@ -24,6 +24,7 @@ from compact.messages.context import ActiveContext
 from compact.messages.copies import copied_message
 from compact.messages.events import ModelChanged
 from compact.messages.given import Given, fields_given, messages_given
+from compact.messages.goals import Goal, goals_given
 from compact.messages.messages import Message
 from compact.messages.options import taking
 from compact.messages.policy import CompactPolicy
@@ -32,9 +33,8 @@ from compact.messages.reliability import Reliability
 from compact.messages.replies import Delta, Reply, Usage
 from compact.session import running
 from compact.session.entering import MOST_TRIES
-from compact.session.goals import Goals
 from compact.session.history import Record, SessionHistory
-from compact.session.intake import taken_in, track
+from compact.session.intake import taken_in, track, track_others
 from compact.session.open_session import OpenSession
 from compact.session.opening import SessionOptions
 from compact.session.prompt_overhead import checked_size
@@ -638,3 +638,49 @@ class ContextManager:
             from compact.session.moved import moved
 
             return moved(self, name)
+
+
+class Goals(tuple[Goal, ...]):
+    """The current goals of a session. Every prompt shows the active ones word for word. The tuple
+    does not change: after a change, `ctx.goals` is a new one.
+    """
+
+    _session: OpenSession
+
+    def __reduce__(self) -> tuple[type[tuple[Goal, ...]], tuple[tuple[Goal, ...]]]:
+        """Copy or pickle only the goals, without the session."""
+        return tuple, (tuple(self),)
+
+    @classmethod
+    def of(cls, session: OpenSession) -> Self:
+        """Return the goals that the session has now."""
+        goals = cls(session.state.goals)
+        goals._session = session
+        return goals
+
+    def set(self, goals: Sequence[Goal | str]) -> Goals:
+        """Replace all goals, and return the new ones. A text becomes an active goal.
+
+        Raises:
+            InvalidArgument: `goals` is not a list of goals and texts, or a goal is empty.
+        """
+        session = self._session
+        session.state.set_goals(goals_given(goals))
+        track_others(session.state, session.view.window)
+        session.view.reload()
+        return Goals.of(session)
+
+    def confirm(self, goal_id: str) -> Goals:
+        """Confirm a goal that a model set, and return all goals. Prompts then show it as the user's
+        own, and no model can end it.
+
+        Raises:
+            NotFound: the session has no goal with that id.
+        """
+        goals = self._session.state.goals
+        if all(goal.id != goal_id for goal in goals):
+            raise NotFound(
+                f"the session has no goal {goal_id!r}; `goals` lists them with their ids"
+            )
+        changed = {"confirmed": True}
+        return self.set([g.model_copy(update=changed) if g.id == goal_id else g for g in goals])

@@ -55,7 +55,6 @@ from compact.text.prompts import PromptParts
 
 if TYPE_CHECKING:
     from compact.memory.memory_manager import MemoryManager
-    from compact.session.views.recalled_turns import TurnRecall
 
 LEAST_WINDOW = 64
 """The smallest allowed window, in tokens. A smaller one could not hold a message."""
@@ -408,12 +407,12 @@ def _choosing(
 
 def _recall(
     store: SessionStore, scope: str, options: SessionOptions, redactor: Redactor
-) -> TurnRecall | None:
+) -> wiring.TurnRecall | None:
     memory, tokens = options.get("memory"), options.get("recall_tokens")
     tokens = None if tokens is None else checked_size("recall_tokens", tokens)
     if memory is None or memory is False:
         return None
-    return wiring.turn_recall(memory, store, scope=scope, tokens=tokens, redactor=redactor)
+    return wiring.TurnRecall(memory, store, scope=scope, tokens=tokens, redactor=redactor)
 
 
 def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from compact.models.effective_settings import Setting
     from compact.session.archiving import Archive
     from compact.session.prompting import Prompting
-    from compact.session.views.recalled_turns import TurnRecall
+    from compact.wiring import TurnRecall
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """How many moves to search for the projection used now, and for one that was used long ago."""

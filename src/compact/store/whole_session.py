@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from compact.errors import NotFound
 from compact.messages import chain
@@ -30,6 +32,9 @@ from compact.messages.sessions import (
 )
 
 Notes = Mapping[str, Mapping[str, Any]]
+Value = TypeVar("Value", bound=BaseModel)
+_IDS = ("id", "session_id", "branch_id", "parent", "projection_id", "projection", "before")
+"""Fields of a session's values that may hold its id, or that of a branch or a projection."""
 _EVERY = 2**62
 """A limit higher than the number of moves of any session."""
 
@@ -174,80 +179,34 @@ class NewIds:
 
 def renamed(whole: WholeSession, ids: NewIds) -> WholeSession:
     """Return the session under other ids."""
-    old, new = whole.session.id, ids.session_id
     known = {**ids.branches, **ids.projections}
-    rename = _Renaming(old, ids)
-    open_branch = rename.branch(whole.session.branch)
+    own = {whole.session.id: ids.session_id}
+
+    def other(value: Value) -> Value:
+        """Return the value with the new ids in the fields that hold ids."""
+        at = {name: getattr(value, name, None) for name in _IDS}
+        names = {name: (own if name == "session_id" else known) for name in at}
+        update = {name: names[name][old] for name, old in at.items() if old in names[name]}
+        return value.model_copy(update=update)
+
+    def changed(change: Change) -> Change:
+        what = change.what
+        if isinstance(what, TurnsRecalled):
+            turns = (other(turn) if turn.session_id in own else turn for turn in what.turns)
+            what = other(what).model_copy(update={"turns": tuple(turns)})
+        return other(change).model_copy(update={"what": what})
+
+    session = {"id": ids.session_id, "branch": other(whole.session.branch)}
     return replace(
         whole,
-        session=whole.session.model_copy(update={"id": new, "branch": open_branch}),
-        parts=[replace(part, branch=rename.branch(part.branch)) for part in whole.parts],
-        changes=[rename.change(change) for change in whole.changes],
+        session=whole.session.model_copy(update=session),
+        parts=[replace(part, branch=other(part.branch)) for part in whole.parts],
+        changes=list(map(changed, whole.changes)),
         notes=with_texts(whole.notes or {}, lambda text: known.get(text, text)),
-        projections=[rename.projection(each) for each in whole.projections],
-        moves=[rename.move(move) for move in whole.moves],
-        snapshots=[rename.snapshot(each) for each in whole.snapshots],
+        projections=[other(each) for each in whole.projections],
+        moves=[other(each) for each in whole.moves],
+        snapshots=[other(each) for each in whole.snapshots],
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Renaming:
-    old: str
-    ids: NewIds
-
-    def branch(self, branch: Branch) -> Branch:
-        names = self.ids.branches
-        parent = None if branch.parent is None else names[branch.parent]
-        changed = {"id": names[branch.id], "session_id": self.ids.session_id, "parent": parent}
-        return branch.model_copy(update=changed)
-
-    def _shown(self, projection_id: str | None) -> str | None:
-        if projection_id is None:
-            return None
-        return self.ids.projections.get(projection_id, projection_id)
-
-    def change(self, change: Change) -> Change:
-        branch_id = self.ids.branches[change.branch_id]
-        return change.model_copy(update={"branch_id": branch_id, "what": self._what(change.what)})
-
-    def _what(self, what: What) -> What:
-        if not isinstance(what, TurnsRecalled):
-            return what
-        own, names = self.ids.session_id, self.ids.branches
-        turns = tuple(
-            turn
-            if turn.session_id != self.old
-            else turn.model_copy(
-                update={
-                    "session_id": own,
-                    "branch_id": names.get(turn.branch_id, turn.branch_id),
-                }
-            )
-            for turn in what.turns
-        )
-        return what.model_copy(update={"turns": turns, "projection": self._shown(what.projection)})
-
-    def projection(self, projection: Projection) -> Projection:
-        changed = {"id": self._shown(projection.id), "parent": self._shown(projection.parent)}
-        return projection.model_copy(update=changed)
-
-    def move(self, move: Move) -> Move:
-        return move.model_copy(
-            update={
-                "branch_id": self.ids.branches[move.branch_id],
-                "projection_id": self._shown(move.projection_id),
-                "before": self._shown(move.before),
-            }
-        )
-
-    def snapshot(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot.model_copy(
-            update={
-                "session_id": self.ids.session_id,
-                "branch_id": self.ids.branches[snapshot.branch_id],
-                "projection_id": self._shown(snapshot.projection_id),
-            }
-        )
 
 
 def since(what: What, numbers: Sequence[int]) -> What:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from compact.messages import clock_and_ids
 from compact.messages.messages import Message
+from compact.messages.sessions import Entry, Session
 from compact.messages.tokens import TokenCounter
 from compact.text.importance import scored
 
@@ -22,6 +23,23 @@ class Conversation(BaseModel, frozen=True, defer_build=True):
     title: str | None = None
     created_at: datetime = Field(default_factory=clock_and_ids.now)
     metadata: Mapping[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, session: Session, entries: Iterable[Entry]) -> Self:
+        """Return a session's messages, with their token counts, as one value."""
+        messages = (
+            message
+            if message.token_count is not None or tokens is None
+            else message.model_copy(update={"token_count": tokens})
+            for message, tokens, _ in entries
+        )
+        return cls(
+            messages=tuple(messages),
+            id=session.id,
+            title=session.title,
+            created_at=session.created_at,
+            metadata=session.metadata,
+        )
 
     def __len__(self) -> int:
         return len(self.messages)

@@ -7,7 +7,7 @@ have to read messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntFlag
@@ -280,6 +280,15 @@ def _signs_of(text: str, pieces: set[str]) -> int:
     return signs
 
 
+class TurnPart(NamedTuple):
+    """Consecutive messages of one branch."""
+
+    key: int
+    """The key of the first message."""
+    rows: NDArray[np.void]
+    speakers: NDArray[np.int32]
+
+
 @dataclass(frozen=True, eq=False)
 class TurnTable:
     """The messages of a scope's sessions, in order. Each session gives only its current branch."""
@@ -302,6 +311,28 @@ class TurnTable:
     """Whether the index holds all messages of these sessions."""
     derived: dict[str, Any] = field(default_factory=dict, repr=False)
     """Values computed from these columns, kept for the next search."""
+
+    @classmethod
+    def joined(
+        cls, parts: Mapping[tuple[str, str], Sequence[TurnPart]], names: Iterable[str]
+    ) -> TurnTable:
+        """Return the table of sessions: session and branch → what the branch has, in order."""
+        import numpy as np
+
+        empty = np.empty(0, np.int64), np.empty(0, list(FIELDS)), np.empty(0, np.int32)
+        columns: list[tuple[Any, ...]] = [empty]
+        for own in parts.values():
+            columns += [(np.arange(len(part.rows)) + part.key, *part[1:]) for part in own]
+        keys, rows, speakers = (np.concatenate(column) for column in zip(*columns, strict=True))
+        return cls(
+            sessions=tuple(session for session, _ in parts),
+            branches=tuple(branch for _, branch in parts),
+            starts=np.cumsum([0, *(sum(len(x.rows) for x in own) for own in parts.values())]),
+            keys=keys,
+            rows=rows,
+            speakers=speakers,
+            names=tuple(names),
+        )
 
     def __len__(self) -> int:
         return len(self.keys)

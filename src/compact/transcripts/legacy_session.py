@@ -79,9 +79,7 @@ def read(
     )
 
 
-def take_messages(
-    session: ByRole, rows: Sequence[object], *, calls: object = None, path: str = "messages"
-) -> None:
+def take_messages(session: ByRole, rows: Sequence[object], *, calls: object = None) -> None:
     """Add these messages, and insert the calls from a separate list at their times.
 
     Raises:
@@ -99,7 +97,7 @@ def take_messages(
             at = max(0, bisect_right(latest, time) - 1) if time else len(rows)
         behind.setdefault(at, []).append(call)
     for index, row in enumerate(rows):
-        place = f"{path}[{index}]"
+        place = f"messages[{index}]"
         if not isinstance(row, dict):
             raise InvalidTranscript(session.source, f"{place}: expected an object")
         content = row["parts"] if "parts" in row else row.get("content")

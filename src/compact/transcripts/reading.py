@@ -43,22 +43,6 @@ def read(
     return _with_messages(transcript, chosen)
 
 
-def titles(
-    document: Document, *, format: str | None = None, formats: Sequence[Format] = FORMATS
-) -> Sequence[str | None]:
-    """Return the titles of all conversations of a document, in order. The conversations themselves
-    are not read. A conversation without a title has None.
-
-    Raises:
-        InvalidTranscript: the format is unknown.
-    """
-    chosen = _format_of(document, format, formats)
-    if chosen.titles is not None:
-        return chosen.titles(document)
-    first = chosen.read(document)
-    return [first.title] if first.conversations == 1 else [None] * first.conversations
-
-
 def _format_of(document: Document, format: str | None, formats: Sequence[Format]) -> Format:
     if format is None:
         return recognized(document, formats)
@@ -69,10 +53,7 @@ def _format_of(document: Document, format: str | None, formats: Sequence[Format]
 
 
 def each(
-    data: Path | str | bytes | Document,
-    *,
-    source: str | None = None,
-    formats: Sequence[Format] = FORMATS,
+    data: Path | str | bytes | Document, *, source: str | None = None
 ) -> Iterator[Transcript | InvalidTranscript]:
     """Yield every conversation of a file, in order. If one of several is broken, yield its error.
     The file is loaded once.
@@ -82,7 +63,7 @@ def each(
             conversation is broken.
     """
     document = data if isinstance(data, Document) else load(data, source=source)
-    chosen = recognized(document, formats)
+    chosen = recognized(document)
     many = 1 if chosen.titles is None else len(chosen.titles(document))
     if many <= 1:
         yield chosen.read(document)

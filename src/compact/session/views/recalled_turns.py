@@ -13,17 +13,16 @@ quotation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from compact.errors import CompactError, ModelFailed
+from compact.errors import CompactError
 from compact.messages.changes import Change, RecalledTurn, TurnsRecalled
 from compact.messages.events import ErrorRaised, TurnsQuoted
 from compact.messages.messages import Message, MessageMetadata
 from compact.messages.own_text import OwnText
-from compact.messages.protocols import SessionStore
 
 if TYPE_CHECKING:
     from compact.engine.prompt_order import Fold
@@ -60,39 +59,6 @@ class FoundTurn(NamedTuple):
 
     turn: RecalledTurn
     quote: Remembered
-
-
-class TurnRecall(Protocol):
-    """Finds and reads old turns for a session."""
-
-    @property
-    def store(self) -> SessionStore:
-        """The store that keeps the turns."""
-        ...
-
-    def budget(self, window: int) -> int:
-        """Return how many tokens one message of quotes may have in a window of that size."""
-        ...
-
-    def found(
-        self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
-    ) -> tuple[list[FoundTurn], ModelFailed | None]:
-        """Find the turns that a message is about, best first. If the embedder failed and only words
-        were searched, return its error too. `without` are sessions and positions to leave out,
-        because they are shown already.
-
-        Raises:
-            StoreFailed: the store cannot be read.
-        """
-        ...
-
-    def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
-        """Return the turns as they are quoted. Deleted turns are left out."""
-        ...
-
-    def gone_of(self, sessions: Collection[str]) -> set[str]:
-        """Return which of these sessions were deleted."""
-        ...
 
 
 def memory_message(turns: Sequence[Remembered], own: OwnText) -> Message | None:

@@ -59,8 +59,23 @@ class TimeTravel:
             NotFound: the session has no such snapshot.
             InvalidConfig: this version has no such policy or mode; nothing was changed.
         """
-        session = self._session
-        _restore(session.state, session.view, _found(session.state, snapshot))
+        state, view = self._session.state, self._session.view
+        saved = _found(state, snapshot)
+        policy = _policy_of(state, saved)
+        state.catch_up()
+        take_snapshot(state, view, purpose="rollback", note=f"before restoring {saved.id}")
+        projection = _projection(state, saved.projection_id)
+        there = (saved.branch_id, saved.at, saved.goals)
+
+        def choose() -> Destination:
+            if there == (state.branch_id, len(state.history), state.goals):
+                return Destination(state.branch_id, len(state.history), projection)
+            return on_new_branch(state, *there, projection)
+
+        view.go("restore", choose)
+        state.policy = policy
+        state.set_mode(policy.mode)
+        view.reload()
 
     def branch(self, *, at: int) -> Branch:
         """Start a new branch from the session's first `at` messages, and return it. Later messages
@@ -82,7 +97,7 @@ class TimeTravel:
         Raises:
             NotFound: there is nothing to undo.
         """
-        step("undo", self._session.state, self._session.view)
+        self._go("undo")
 
     def redo(self) -> None:
         """Reverse the last undo.
@@ -90,7 +105,21 @@ class TimeTravel:
         Raises:
             NotFound: nothing was undone, or something else was done since.
         """
-        step("redo", self._session.state, self._session.view)
+        self._go("redo")
+
+    def _go(self, what: Literal["undo", "redo"]) -> None:
+        state, view = self._session.state, self._session.view
+
+        def there() -> Destination:
+            done, undone = _places(state, view)
+            places = done[:-1] if what == "undo" else undone
+            if not places:
+                raise NotFound(_nothing(what, state, view))
+            branch_id, projection_id = places[-1]
+            at = state.store.branch(branch_id).messages
+            return Destination(branch_id, at, _projection(state, projection_id))
+
+        view.go(what, there)
 
     def moves(self) -> list[Move]:
         """Return the compressions, undos, redos and restores of the open branch, oldest first: all
@@ -106,8 +135,29 @@ class TimeTravel:
         Raises:
             NotFound: the session has fewer than `at` messages.
         """
-        _check_length(self._session.state, at)
-        return context_at(self._session.view, at)
+        state, view = self._session.state, self._session.view
+        _check_length(state, at)
+        projection = _projection_at(state, view.size, at)
+        tracked = projection.at if projection else 0
+        goals = goals_by(state, at, view.window, tracked=tracked)
+        preamble = view.preamble(goals, mode=state.mode_before(at))
+
+        def fold_with(recalled: Mapping[int, Message]) -> Fold:
+            fold = view.fold(preamble)
+            fold.recalled = {place: message for place, message in recalled.items() if place < at}
+            if projection is not None:
+                fold.take(projection)
+            fold.follow(at)
+            return fold
+
+        recalled = view.recalled.messages(projection)
+        fold = fold_with(recalled)
+        if at == len(view.history):
+            in_view = [position for position, _ in fold.placed() if position is not None]
+            room = view.window.trigger - fold.tokens
+            if more := view.recalled.ahead(projection, in_view, room):
+                fold = fold_with(recalled | more)
+        return fold.context()
 
 
 def _check_length(state: SessionState, at: int) -> None:
@@ -171,24 +221,6 @@ def _found(state: SessionState, snapshot: Snapshot | str) -> Snapshot:
     raise NotFound(f"no snapshot {snapshot_id!r} in session {state.id!r}; the newest: {names}")
 
 
-def _restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
-    policy = _policy_of(state, snapshot)
-    state.catch_up()
-    take_snapshot(state, view, purpose="rollback", note=f"before restoring {snapshot.id}")
-    projection = _projection(state, snapshot.projection_id)
-    there = (snapshot.branch_id, snapshot.at, snapshot.goals)
-
-    def choose() -> Destination:
-        if there == (state.branch_id, len(state.history), state.goals):
-            return Destination(state.branch_id, len(state.history), projection)
-        return on_new_branch(state, *there, projection)
-
-    view.go("restore", choose)
-    state.policy = policy
-    state.set_mode(policy.mode)
-    view.reload()
-
-
 def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
     try:
         fields = {name.replace("_pct", "_ratio"): value for name, value in snapshot.policy.items()}
@@ -216,32 +248,6 @@ def _projection_at(state: SessionState, window: int, length: int) -> Projection 
     return _projection(state, move.projection_id if move else None)
 
 
-def context_at(view: View, length: int) -> ActiveContext:
-    """Return what a model saw when the session had `length` messages."""
-    state = view.state
-    projection = _projection_at(state, view.size, length)
-    tracked = projection.at if projection else 0
-    goals = goals_by(state, length, view.window, tracked=tracked)
-    preamble = view.preamble(goals, mode=state.mode_before(length))
-
-    def fold_with(recalled: Mapping[int, Message]) -> Fold:
-        fold = view.fold(preamble)
-        fold.recalled = {at: message for at, message in recalled.items() if at < length}
-        if projection is not None:
-            fold.take(projection)
-        fold.follow(length)
-        return fold
-
-    recalled = view.recalled.messages(projection)
-    fold = fold_with(recalled)
-    if length == len(view.history):
-        in_view = [position for position, _ in fold.placed() if position is not None]
-        room = view.window.trigger - fold.tokens
-        if more := view.recalled.ahead(projection, in_view, room):
-            fold = fold_with(recalled | more)
-    return fold.context()
-
-
 def forked(view: View, parent_id: str, at: int) -> Destination:
     """Plan a new branch from a position, with the goals and the projection of that time."""
     state = view.state
@@ -265,26 +271,6 @@ def on_new_branch(
     begins = GoalsSet(goals=tuple(goals)), ModeSet(mode=state.log.mode_at(at))
     changes = tuple(Change(branch_id=branch.id, at=at, what=what) for what in begins)
     return Destination(branch.id, at, projection, branch, changes)
-
-
-def step(what: Literal["undo", "redo"], state: SessionState, view: View) -> Move:
-    """Undo the last compression, restore or branch, or redo the last undo. All messages are kept,
-    and prompts show those that came since.
-
-    Raises:
-        NotFound: there is nothing to undo or redo.
-    """
-    return view.go(what, lambda: _there(what, state, view))
-
-
-def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> Destination:
-    done, undone = _places(state, view)
-    places = done[:-1] if what == "undo" else undone
-    if not places:
-        raise NotFound(_nothing(what, state, view))
-    branch_id, projection_id = places[-1]
-    at = state.store.branch(branch_id).messages
-    return Destination(branch_id, at, _projection(state, projection_id))
 
 
 def _nothing(what: str, state: SessionState, view: View) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
@@ -26,7 +26,7 @@ from compact.store.postgres.connection import Query, decoded, encoded
 from compact.store.postgres.rows import ENTRY, LINE, entry_of
 from compact.text.found import Told
 from compact.text.terms import index_words, looked_for, scored, searchable
-from compact.text.turns import FIELDS, LAYOUT, POSITION_BITS, Keys, TurnTable, noted
+from compact.text.turns import FIELDS, LAYOUT, POSITION_BITS, Keys, TurnPart, TurnTable, noted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -321,31 +321,28 @@ class ScopeIndex:
                 np.concatenate([known.rows, packed]),
                 np.concatenate([known.speakers, np.array(speakers, np.int32)]),
             )
-        return _Known(state, names, branches, self._table(state, names, branches))
-
-    def _table(
-        self, state: Sequence[_Row], names: Mapping[str, int], branches: Mapping[bytes, _Facts]
-    ) -> TurnTable:
-        import numpy as np
-
         every = {row.id: row for row in state}
-        active = [row for row in state if row.id == row.active]
-        parts = [list(_parts(every, row.id, branches)) for row in active]
-        keys = [
-            np.arange(len(facts.rows)) + self.key(branch, low)
-            for own in parts
-            for branch, low, facts in own
-        ]
-        facts = [each[2] for own in parts for each in own]
-        return TurnTable(
-            sessions=tuple(decoded(row.session) for row in active),
-            branches=tuple(decoded(row.id) for row in active),
-            starts=np.cumsum([0, *(sum(len(each[2].rows) for each in own) for own in parts)]),
-            keys=np.concatenate([np.empty(0, np.int64), *keys]),
-            rows=np.concatenate([np.empty(0, list(FIELDS)), *(each.rows for each in facts)]),
-            speakers=np.concatenate([np.empty(0, np.int32), *(each.speakers for each in facts)]),
-            names=tuple(names),
-        )
+        parts = {
+            (decoded(row.session), decoded(row.id)): self._parts(every, row.id, branches)
+            for row in state
+            if row.id == row.active
+        }
+        return _Known(state, names, branches, TurnTable.joined(parts, names))
+
+    def _parts(
+        self, every: Mapping[bytes, _Row], branch: bytes, branches: Mapping[bytes, _Facts]
+    ) -> list[TurnPart]:
+        """Return what a branch and its ancestors give to it, oldest first."""
+        found, high, at = list[TurnPart](), None, every.get(branch)
+        while at is not None:
+            facts = branches[at.id]
+            stop = len(facts.rows) if high is None else min(len(facts.rows), max(0, high - at.fork))
+            if stop:
+                key = self.key(at.id, at.fork)
+                found.append(TurnPart(key, facts.rows[:stop], facts.speakers[:stop]))
+            high = at.fork if high is None else min(high, at.fork)
+            at = every.get(at.parent) if at.parent is not None else None
+        return found[::-1]
 
     def important(self, least: float) -> Keys:
         """Return keys of messages whose stored importance (0 to 1) is at least `least`."""
@@ -380,24 +377,6 @@ def columns(stretches: Sequence[BranchPart]) -> dict[str, list[Any]]:
     """Return stretches as columns for a statement."""
     names = "branches", "starts", "stops"
     return {name: [each[place] for each in stretches] for place, name in enumerate(names)}
-
-
-def _parts(
-    every: Mapping[bytes, _Row], branch: bytes, branches: Mapping[bytes, _Facts]
-) -> Iterator[tuple[bytes, int, _Facts]]:
-    """Yield what a branch and its ancestors give to it, oldest first: the branch, the position of
-    the first message, and the facts.
-    """
-    found, high, at = list[tuple[bytes, int, _Facts]](), None, every.get(branch)
-    while at is not None:
-        facts = branches[at.id]
-        stop = len(facts.rows) if high is None else min(len(facts.rows), max(0, high - at.fork))
-        if stop:
-            own = _Facts(facts.made, facts.rows[:stop], facts.speakers[:stop])
-            found.append((at.id, at.fork, own))
-        high = at.fork if high is None else min(high, at.fork)
-        at = every.get(at.parent) if at.parent is not None else None
-    yield from reversed(found)
 
 
 # --- stems ----------------------------------------------------------------------------------------

@@ -263,18 +263,13 @@ def body_of(session: Session) -> bytes:
 
 def fill(query: Query, scope: str, part: OwnPart) -> None:
     """Append the entries of a branch of a new session."""
-    end = BranchEnd(part.branch.fork, hash_at(query, scope, part.branch.id))
     key = {"scope": scope, "branch": encoded(part.branch.id)}
+    sql = "SELECT hash FROM compact.branches WHERE scope = %(scope)s AND id = %(branch)s"
+    end = BranchEnd(part.branch.fork, bytes(query(sql, key)[0][0]))
     for start in range(0, len(part.entries), _MOST_AT_ONCE):  # a statement holds less than 1 GB
         values = columns_of(part.entries[start : start + _MOST_AT_ONCE], end)
         query(APPEND, {**values, **key})
         end = BranchEnd(end.messages + values["added"], values["hash"])
-
-
-def hash_at(query: Query, scope: str, branch_id: str) -> bytes:
-    """Return the chain's hash at the end of a branch."""
-    sql = "SELECT hash FROM compact.branches WHERE scope = %s AND id = %s"
-    return bytes(query(sql, (scope, encoded(branch_id)))[0][0])
 
 
 def has_branch(query: Query, scope: str | None, name: str) -> bool:

@@ -140,19 +140,8 @@ class PostgresStore(PostgresSessions):
             NotFound: no such session.
         """
         session = self.session(session_id)
-        messages = (
-            message
-            if message.token_count is not None or tokens is None
-            else message.model_copy(update={"token_count": tokens})
-            for message, tokens, _ in self.read(session.branch.id, 0, session.branch.messages)
-        )
-        return Conversation(
-            messages=tuple(messages),
-            id=session.id,
-            title=session.title,
-            created_at=session.created_at,
-            metadata=session.metadata,
-        )
+        branch = session.branch
+        return Conversation.of(session, self.read(branch.id, 0, branch.messages))
 
     # --- digests and leases -----------------------------------------------------------------------
 

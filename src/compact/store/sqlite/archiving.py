@@ -18,10 +18,18 @@ from typing import Any, NamedTuple, cast
 
 import apsw
 
-from compact.errors import CompactError, NotFound, StoreDamaged, StoreFailed, Superseded
+from compact.errors import (
+    CompactError,
+    InvalidInput,
+    NotFound,
+    StoreDamaged,
+    StoreFailed,
+    Superseded,
+)
 from compact.files import named_path
 from compact.messages.codec import instant, is_storable
 from compact.messages.protocols import BlobStore, SessionStore
+from compact.messages.sessions import Entry, Session
 from compact.messages.times import Times
 from compact.store.archives import folder
 from compact.store.blobs.places import S3
@@ -36,7 +44,6 @@ from compact.store.sqlite import (
     projections,
     records,
     search,
-    sweeping,
 )
 from compact.store.sqlite import sessions as session_rows
 from compact.store.sqlite.branch_lineage import Tail
@@ -48,11 +55,12 @@ from compact.store.sqlite.rows import (
     MESSAGE_COLUMNS,
     MOVED,
     first,
+    json_of,
     query,
     text,
     text_of,
 )
-from compact.store.whole_session import WholeSession, read_whole
+from compact.store.whole_session import WholeSession, read_whole, since
 from compact.text.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.text.terms import pieces_of
 
@@ -123,7 +131,7 @@ def _moved(pool: Pool, wanted: Iterable[str], to: WritingTo) -> tuple[list[str],
         except CompactError as error:
             failed[session_id] = str(error)
     with suppress(StoreFailed):  # a later call tries again
-        sweeping.shrink(pool, freed)
+        pool.shrink(freed)
     with suppress(StoreFailed):
         discard_due(pool)
     return names, failed
@@ -230,6 +238,9 @@ def _changed(pool: Pool, db: apsw.Connection, place: Place, rows: OwnRows) -> st
     return faults[0] if faults else None
 
 
+# --- whole sessions -------------------------------------------------------------------------------
+
+
 def whole_session(db: apsw.Connection, session_id: str) -> WholeSession:
     """Read everything that the store keeps of a session, in the caller's transaction."""
     functions: dict[str, Callable[..., Any]] = {
@@ -245,6 +256,80 @@ def whole_session(db: apsw.Connection, session_id: str) -> WholeSession:
     }
     store = SimpleNamespace(**{name: partial(each, db) for name, each in functions.items()})
     return read_whole(cast("SessionStore", store), session_id)
+
+
+def put(db: apsw.Connection, whole: WholeSession, *, replaces: bool = False) -> Session:
+    """Store a new session with everything that belongs to it, and delete the one with its id if it
+    `replaces` that. Return it.
+
+    Raises:
+        Superseded: a session with that id exists.
+        InvalidInput: another session has a branch or projection with one of its ids.
+    """
+    session, (root, *branches) = whole.session, whole.parts
+    if replaces and session_rows.session(db, session.id) is not None:
+        session_rows.delete(db, session.id)
+    if session_rows.session(db, session.id) is not None:
+        raise Superseded(f"there is a session {session.id!r}")
+    session_rows.create(db, session.model_copy(update={"branch": root.branch}))
+    messages.append(db, root.branch.id, root.entries, expected=0)
+    for part in branches:
+        session_rows.begin(db, part.branch)
+        messages.append(db, part.branch.id, part.entries, expected=part.branch.fork)
+    key = records.key_of(db, session.id)
+    session_rows.put_in_force(db, key, branch_lineage.tail(db, session.branch.id).key)
+    _put_log(db, session.id, whole)
+    _put_view(db, key, whole)
+    stored = session_rows.session(db, session.id)
+    assert stored is not None, "just stored"
+    return stored
+
+
+def _put_log(db: apsw.Connection, session_id: str, whole: WholeSession) -> None:
+    numbers: list[int] = []
+    for change in whole.changes:
+        what = since(change.what, numbers)
+        changes.record(db, session_id, [change.model_copy(update={"what": what})])
+        numbers.append(db.last_insert_rowid())
+    for name, value in (whole.notes or {}).items():
+        changes.note(db, session_id, name, value)
+
+
+def _put_view(db: apsw.Connection, key: int, whole: WholeSession) -> None:
+    for checkpoint in whole.checkpoints:
+        records.insert_value(db, "checkpoints", checkpoint, records.ONCE, session=key)
+    for projection in whole.projections:
+        known = first(db, "SELECT 1 FROM projections WHERE id = ?", (projection.id,))
+        if known is not None:
+            raise InvalidInput(f"there is a projection {projection.id!r} already")
+        projections.keep(db, key, projection)
+    for move in whole.moves:
+        branch = branch_lineage.tail(db, move.branch_id).key
+        records.insert_value(db, "moves", move, session=key, branch=branch)
+    for snapshot in whole.snapshots:
+        projections.save_snapshot(db, snapshot)
+
+
+def add_from_source(
+    db: apsw.Connection,
+    branch_id: str,
+    entries: Sequence[Entry],
+    *,
+    expected: int,
+    metadata: Mapping[str, Any],
+) -> None:
+    """Append what was added to a session's source, and update the session's metadata.
+
+    Raises:
+        Superseded: the branch no longer has `expected` messages.
+        InvalidMessage: an entry cannot be stored.
+    """
+    messages.append(db, branch_id, entries, expected=expected)
+    session_id = branch_lineage.branch(db, branch_id).session_id
+    session = session_rows.session(db, session_id)
+    merged = {**(session.metadata if session else {}), **metadata}
+    sql = "UPDATE sessions SET metadata = ? WHERE id = ?"
+    db.execute(sql, (json_of(merged), text(session_id)))
 
 
 # --- back -----------------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ from compact.files import named_path
 from compact.messages.codec import is_storable
 from compact.store.archives import folder
 from compact.store.archives.files import copies_in, discard_copies
-from compact.store.sqlite import archiving, originals, records, sweeping
+from compact.store.sqlite import archiving, originals, records
 from compact.store.sqlite import sessions as session_rows
 from compact.store.sqlite.originals import Place
-from compact.store.sqlite.pool import Pool
+from compact.store.sqlite.pool import Pool, is_sweep_due
 from compact.store.sqlite.rows import BITS, Row, first, json_of, query, text, text_of, value_of
 from compact.text.archived import ForgottenReport
 
@@ -101,7 +101,7 @@ def finish(pool: Pool) -> None:
         StoreFailed: the file cannot be rewritten, or it is unknown what is on the disk.
         OSError: a file cannot be removed.
     """
-    sweeping.sweep_if_due(pool)
+    pool.sweep_if_due()
     discard(pool)
 
 
@@ -220,7 +220,7 @@ def _left(pool: Pool, traces: _Traces, places: Sequence[Path]) -> Iterator[str]:
                 yield f"{rows:,} rows of {table} are of it"
         if entries := _recalling(db, traces.ids, traces.scope):
             yield f"{len(entries):,} entries of other sessions name it"
-        if sweeping.is_due(db):
+        if is_sweep_due(db):
             yield "the file is still to be written anew: whoever opens it next does so"
     log = Path(f"{pool.path}-wal")
     if log.is_file() and log.stat().st_size:

@@ -27,6 +27,7 @@ from compact.store.sqlite.rows import (
     Row,
     entry_of,
     json_of,
+    position_in,
     query,
     text,
     text_of,
@@ -35,11 +36,10 @@ from compact.store.sqlite.rows import (
 )
 from compact.store.sqlite.search import other_forms
 from compact.text.found import Told
-from compact.text.turns import FIELDS, Keys, TurnTable
+from compact.text.turns import FIELDS, Keys, TurnPart, TurnTable
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 MOST_SCOPES = 8
 """How many scopes to keep in memory. A message takes 26 bytes."""
@@ -70,22 +70,13 @@ class State(NamedTuple):
     branches: float
 
 
-class BranchNotes(NamedTuple):
-    """Facts about a branch's own messages, by position."""
-
-    first: int
-    """Position of the first message."""
-    rows: NDArray[np.void]
-    speakers: NDArray[np.int32]
-
-
 class KnownScope(NamedTuple):
     """What is in memory for a scope."""
 
     state: State
     turns: TurnTable
     names: dict[str, int]
-    branches: dict[int, BranchNotes]
+    branches: dict[int, TurnPart]
 
 
 class MemoryIndex:
@@ -201,7 +192,7 @@ def _read(
 
     after = (known and known.state.last) or 0
     added = query(db, "SELECT count(*) FROM turns WHERE n > ?", (after,))[0][0]
-    names, branches = {"": 0}, dict[int, BranchNotes]()
+    names, branches = {"": 0}, dict[int, TurnPart]()
     if known is not None and known.state.batches + added == state.batches:
         names, branches = dict(known.names), dict(known.branches)
     else:
@@ -212,9 +203,10 @@ def _read(
         for _, start, speakers, packed in group:
             noted = np.frombuffer(packed, list(FIELDS))
             places = [0, *(names.setdefault(name, len(names)) for name in value_of(speakers))]
-            parts.append(BranchNotes(start, noted, np.array(places, np.int32)[noted["speaker"]]))
-        branches[branch] = BranchNotes(
-            parts[0].first,
+            spoken = np.array(places, np.int32)[noted["speaker"]]
+            parts.append(TurnPart(branch << BITS | start, noted, spoken))
+        branches[branch] = TurnPart(
+            parts[0].key,
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.speakers for part in parts]),
         )
@@ -222,45 +214,23 @@ def _read(
 
 
 def _turns_of(
-    db: apsw.Connection, scope: str | None, names: dict[str, int], branches: dict[int, BranchNotes]
+    db: apsw.Connection, scope: str | None, names: dict[str, int], branches: dict[int, TurnPart]
 ) -> TurnTable:
-    import numpy as np
-
-    sessions, ids, lengths = [], [], []
-    parts: list[tuple[int, int, BranchNotes]] = []
+    parts = dict[tuple[str, str], list[TurnPart]]()
     for session, branch, key, parent in query(db, _SESSIONS, (text(scope),)):
         stretches = [Stretch(key, 0, LAST, is_open=True)]
         if parent is not None:
             stretches = branch_lineage.lineage(db, text_of(branch))
         own = [part for each in stretches if (part := _part(each, branches))]
-        sessions.append(text_of(session))
-        ids.append(text_of(branch))
-        lengths.append(sum(len(noted.rows) for _, _, noted in own))
-        parts += own
-    empty = BranchNotes(0, np.empty(0, list(FIELDS)), np.empty(0, np.int32))
-    every = [noted for _, _, noted in parts] or [empty]
-    keys = [
-        np.arange(branch << BITS | low, (branch << BITS | low) + len(noted.rows))
-        for branch, low, noted in parts
-    ]
-    return TurnTable(
-        sessions=tuple(sessions),
-        branches=tuple(ids),
-        starts=np.cumsum([0, *lengths]),
-        keys=np.concatenate(keys or [np.empty(0, np.int64)]),
-        rows=np.concatenate([noted.rows for noted in every]),
-        speakers=np.concatenate([noted.speakers for noted in every]),
-        names=tuple(names),
-    )
+        parts[text_of(session), text_of(branch)] = own
+    return TurnTable.joined(parts, names)
 
 
-def _part(
-    stretch: Stretch, branches: dict[int, BranchNotes]
-) -> tuple[int, int, BranchNotes] | None:
-    """Return the stretch's branch, the position of its first message, and the facts about it."""
+def _part(stretch: Stretch, branches: dict[int, TurnPart]) -> TurnPart | None:
     noted = branches.get(stretch.branch)
     if noted is None:
         return None
-    low = max(stretch.low, noted.first)
-    span = slice(low - noted.first, max(low, stretch.high) - noted.first)
-    return stretch.branch, low, BranchNotes(low, noted.rows[span], noted.speakers[span])
+    first = position_in(noted.key)
+    low = max(stretch.low, first)
+    span = slice(low - first, max(low, stretch.high) - first)
+    return TurnPart(stretch.branch << BITS | low, noted.rows[span], noted.speakers[span])

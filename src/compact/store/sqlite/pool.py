@@ -32,7 +32,7 @@ from compact.store.blobs.sealing import Passphrase
 from compact.store.sqlite import migrations
 from compact.store.sqlite.encryption import WRITABLE, connect, key_for, refused
 from compact.store.sqlite.originals import Originals
-from compact.store.sqlite.rows import Unreadable
+from compact.store.sqlite.rows import Unreadable, query
 
 # --- failures -------------------------------------------------------------------------------------
 
@@ -109,6 +109,12 @@ _IDLE_READERS = 8
 """How many idle read connections to keep open. Reuse saves opening; each holds a file open."""
 _LARGEST_WAL = 64 << 20
 """The most bytes of the write-ahead log to keep on disk after a checkpoint."""
+
+_SWEEP = "sweep"
+"""The order to remove the bytes of deleted rows. After a failure the next opening does it."""
+WORTH_SHRINKING = 0.03
+"""The share of free pages from which the file is rewritten. Rewriting a gigabyte takes seconds, so
+one old session a day must not cause it."""
 
 WAITS = 10.0
 """The longest time, in seconds, that a fork waits for threads that are inside SQLite."""
@@ -385,6 +391,36 @@ class Pool:
         self.empty_log()
         return not self._log_is_full
 
+    # --- bytes of deleted rows ------------------------------------------------------------------
+
+    def sweep_if_due(self) -> None:
+        """Remove the bytes of deleted rows from the file, if that was ordered.
+
+        Raises:
+            StoreFailed: the disk is full, or others keep the file locked.
+        """
+        with self.alone() as db:
+            if is_sweep_due(db):
+                self._rewrite(db)
+                # Last, because this writes to the log, which must stay short.
+                db.execute("DELETE FROM chores WHERE name = ?", (_SWEEP,))
+
+    def shrink(self, freed: int) -> None:
+        """Return free space to the file system, if there is enough of it. `freed` is how many bytes
+        of texts were just moved away. Raises the errors of `sweep_if_due`.
+        """
+        with self.alone() as db:
+            pages, free = int(db.pragma("page_count")), int(db.pragma("freelist_count"))
+            if free + freed / int(db.pragma("page_size")) > WORTH_SHRINKING * pages:
+                self._rewrite(db)
+
+    def _rewrite(self, db: apsw.Connection) -> None:
+        # SQLite overwrites deleted rows (`secure_delete`). But a page may still hold a row's former
+        # place, and the word index only marks words as deleted.
+        db.execute("INSERT INTO words (words) VALUES ('optimize')")
+        db.execute("VACUUM")
+        self.empty_log()
+
     def _take(self) -> apsw.Connection:
         forks.refuse_child(self._process)
         with self._readers:
@@ -554,6 +590,16 @@ class Pool:
             for db in inherited:
                 with suppress(apsw.Error):
                     db.close(True)
+
+
+def order_sweep(db: apsw.Connection) -> None:
+    """Order `Pool.sweep_if_due`, in the transaction that deletes."""
+    db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (_SWEEP,))
+
+
+def is_sweep_due(db: apsw.Connection) -> bool:
+    """Return whether a sweep was ordered and is not done yet."""
+    return bool(query(db, "SELECT 1 FROM chores WHERE name = ?", (_SWEEP,)))
 
 
 def _before_fork() -> None:

@@ -288,7 +288,7 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
         branches=branches,
         owners=owners,
         sessions=named(by_id.format("key, id", "sessions"), "id"),
-        scopes=named("key, scope FROM sessions INDEXED BY sessions_by_scope", "scope"),
+        scopes=named("key, scope FROM sessions INDEXED BY sessions_in_scope", "scope"),
         lengths={
             branch: _lengths_by_index(source, branch)
             for branch in {*branches, *owners, *(row[0] for row in branch_keys)}

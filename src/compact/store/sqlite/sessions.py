@@ -12,8 +12,9 @@ import apsw
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.messages import chain, codec
 from compact.messages.sessions import Branch, Session, free_branch_id
-from compact.store.sqlite import branch_lineage, originals, records, search, sweeping, vectors
+from compact.store.sqlite import branch_lineage, originals, records, search, vectors
 from compact.store.sqlite.branch_lineage import Tail
+from compact.store.sqlite.pool import order_sweep
 from compact.store.sqlite.rows import (
     BITS,
     LAST,
@@ -187,7 +188,7 @@ def _is_branch(db: apsw.Connection, name: str) -> bool:
 
 def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
     """Delete a session's rows. Return table → how many. Their bytes are overwritten later
-    (`sweeping`).
+    (`Pool.sweep_if_due`).
 
     Raises:
         NotFound: no such session.
@@ -203,7 +204,7 @@ def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
         removed[table] += db.changes()
     db.execute("DELETE FROM sessions WHERE key = ?", (session_key,))
-    sweeping.order(db)
+    order_sweep(db)
     return {"sessions": 1, **{table: count for table, count in removed.items() if count}}
 
 

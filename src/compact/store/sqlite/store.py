@@ -35,8 +35,6 @@ from compact.store.sqlite import (
     originals,
     projections,
     search,
-    sweeping,
-    transfer,
 )
 from compact.store.sqlite import changes as change_log
 from compact.store.sqlite import sessions as session_rows
@@ -152,7 +150,7 @@ class SQLiteManager:
         """Branch id → the branch's end after this store's last append."""
         self._memory = memory_index.MemoryIndex(self._pool)
         with suppress(StoreFailed):
-            sweeping.sweep_if_due(self._pool)
+            self._pool.sweep_if_due()
             archiving.take_in_old(self._pool)
         self._discard()
 
@@ -226,7 +224,7 @@ class SQLiteManager:
         with self._pool.write() as db:
             if replaces is not None and self._pool.version_in(db) != replaces:
                 raise Superseded(f"session {whole.session.id!r} was written since")
-            return transfer.put(db, whole, replaces=replaces is not None)
+            return archiving.put(db, whole, replaces=replaces is not None)
 
     sessions = in_transaction(Pool.read, session_rows.sessions)
     describe = in_transaction(Pool.write, session_rows.describe)
@@ -262,23 +260,9 @@ class SQLiteManager:
         Raises:
             NotFound: no such session.
         """
-        with self._pool.read() as db:
-            session = session_rows.session(db, session_id)
-            if session is None:
-                raise NotFound(f"no session {session_id!r} in this store")
-        entries = self.read(session.branch.id, 0, session.branch.messages)
-        return Conversation(
-            messages=tuple(
-                message
-                if message.token_count is not None or tokens is None
-                else message.model_copy(update={"token_count": tokens})
-                for message, tokens, _ in entries
-            ),
-            id=session.id,
-            title=session.title,
-            created_at=session.created_at,
-            metadata=session.metadata,
-        )
+        session = self.session(session_id)
+        branch = session.branch
+        return Conversation.of(session, self.read(branch.id, 0, branch.messages))
 
     # --- histories --------------------------------------------------------------------------------
 
@@ -304,7 +288,7 @@ class SQLiteManager:
         return after.position
 
     _append = in_transaction(Pool.write, messages.append)
-    add_from_source = in_transaction(Pool.write, transfer.add_from_source)
+    add_from_source = in_transaction(Pool.write, archiving.add_from_source)
     read = in_transaction(Pool.read, messages.read)
     marked = in_transaction(Pool.read, messages.marked)
     first_marked = in_transaction(Pool.read, messages.first_marked)

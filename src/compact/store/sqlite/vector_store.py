@@ -197,9 +197,8 @@ class VectorStore:
 
     def pending(self, embedder: Embedder) -> int:
         """Return how many messages have no vector of this embedder."""
-        of = embedder.name, embedder.version, embedder.dimensions
+        known = self.made_by(embedder)
         with self._pool.read() as db:
-            known = vectors.find(db, *of, ("serving", "made"))
             return vectors.pending(db, known.key if known else 0)
 
     def embed_pending(
