@@ -13,9 +13,12 @@ In doubt a block counts as pasted: pasted text is still shown, but the user's wo
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from compact.patterns import regex
+
+if TYPE_CHECKING:
+    from compact.text.passages import Lines
 
 MATERIAL = frozenset(
     (  # noqa: SIM905
@@ -156,22 +159,6 @@ MOST_WORDS, FEW_WORDS = 8, 4
 """A label has at most `MOST_WORDS` words. With fewer than `FEW_WORDS`, it may name a speaker."""
 
 
-class Rows(Protocol):
-    """The lines of a text, by number."""
-
-    @property
-    def heading(self) -> int:
-        """The number of the line with the text's first heading. Plans by users have headings."""
-        ...
-
-    def is_marked(self, number: int) -> bool:
-        """Whether a passage with marks (a fence, a tag) begins in the line. Its marks end it."""
-        ...
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, number: int) -> str: ...
-
-
 class Pasted(NamedTuple):
     """A pasted block."""
 
@@ -183,7 +170,7 @@ class Pasted(NamedTuple):
     """The offset in the line at which a one-line block ends; None if it ends with the line."""
 
 
-def block(lines: Rows, number: int) -> Pasted | None:
+def block(lines: Lines, number: int) -> Pasted | None:
     """Return the pasted block that begins in the line, or below it if the line announces one."""
     line = lines[number].rstrip()
     if _DIFF.match(line):
@@ -213,7 +200,7 @@ def closing(text: str) -> int:
     return start if start > 1 and _ASKS.fullmatch(text, start) else len(text)
 
 
-def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
+def _comment(lines: Lines, number: int, line: str) -> Pasted | None:
     """Return a `#` line that is a comment: a sentence, or a line above code or a comment."""
     found = _COMMENT.match(line)
     if found is None:
@@ -230,7 +217,7 @@ def _is_code(line: str) -> bool:
     return bool(_CODE.match(line.strip()))
 
 
-def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
+def _announced(lines: Lines, number: int, line: str) -> Pasted | None:
     """Return the text that the line announces by a final colon or a word such as `below`."""
     tail = line[-LONGEST_MARKER:]
     announces = _ANNOUNCES.match(tail)
@@ -259,7 +246,7 @@ def _hands_over(said: list[str], words: str) -> bool:
     return len(said) <= 2 or said[0] in _NAMES_IT or said[0] in MATERIAL
 
 
-def _run(lines: Rows, number: int, line: str) -> Pasted | None:
+def _run(lines: Lines, number: int, line: str) -> Pasted | None:
     """Return two or more lines that each begin with a label: data, a dialogue, a mail's header."""
     labels, ours = list[str](), set[str]()
     for at in range(number, min(len(lines), number + LONGEST_HEAD)):
@@ -277,7 +264,7 @@ def _run(lines: Rows, number: int, line: str) -> Pasted | None:
     return Pasted(0, _paragraph(lines, number)) if is_data else None
 
 
-def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
+def _labelled(lines: Lines, number: int, line: str) -> Pasted | None:
     """Return another person's sentence that follows a label on the same line."""
     found = _LABEL.match(line)
     said = _words(found["label"]) if found else []
@@ -323,7 +310,7 @@ def _picture(line: str, number: int) -> Pasted | None:
     return Pasted(found[0].start(), number + 1, found[-1].end()) if found else None
 
 
-def _is_marker(lines: Rows, number: int, line: str) -> bool:
+def _is_marker(lines: Lines, number: int, line: str) -> bool:
     """Whether the line opens a text: it is a row of marks with a title, or a bare file name."""
     found = _MARKER.match(line) if len(line) <= LONGEST_MARKER else None
     if found is None:
@@ -333,7 +320,7 @@ def _is_marker(lines: Rows, number: int, line: str) -> bool:
     return bool(is_named or found["marks"] in "<>" or _PATH.search(found["words"]))
 
 
-def _is_columns(lines: Rows, number: int, line: str) -> bool:
+def _is_columns(lines: Lines, number: int, line: str) -> bool:
     """Whether the line holds the column names of a table, such as CSV, and a row follows."""
     found = _COLUMNS.match(line)
     if found is None or number + 1 == len(lines):
@@ -342,17 +329,17 @@ def _is_columns(lines: Rows, number: int, line: str) -> bool:
     return count > is_loose and lines[number + 1].count(found["mark"]) >= count
 
 
-def _is_letter(lines: Rows, number: int, line: str) -> bool:
+def _is_letter(lines: Lines, number: int, line: str) -> bool:
     """Whether a letter begins in the line, below the user's words."""
     return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
 
 
-def _opens(lines: Rows, number: int) -> bool:
+def _opens(lines: Lines, number: int) -> bool:
     """Whether the line opens a paragraph below the user's words and above the first heading."""
     return 1 < number < lines.heading and not lines[number - 1].strip()
 
 
-def _is_headed(lines: Rows, number: int, line: str) -> bool:
+def _is_headed(lines: Lines, number: int, line: str) -> bool:
     """Whether the line is a title of the line below, in a form that users do not write."""
     if _PROMPT.match(line) and lines[_above(lines, number)].rstrip().endswith("?"):
         return True
@@ -373,22 +360,22 @@ def _is_headed(lines: Rows, number: int, line: str) -> bool:
     return is_form or (_ENDED.match(below) is not None and not _ITEM.match(below))
 
 
-def _above(lines: Rows, number: int) -> int:
+def _above(lines: Lines, number: int) -> int:
     """Return the number of the nearest non-empty line above; 0 if there is none."""
     return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
 
 
-def _while(lines: Rows, number: int, form: re.Pattern[str]) -> int:
+def _while(lines: Lines, number: int, form: re.Pattern[str]) -> int:
     """Return the number of the first line below that does not match `form`."""
     return next((n for n in range(number + 1, len(lines)) if not form.match(lines[n])), len(lines))
 
 
-def _paragraph(lines: Rows, number: int) -> int:
+def _paragraph(lines: Lines, number: int) -> int:
     """Return the number of the next empty line."""
     return _while(lines, number, _FULL)
 
 
-def _next(lines: Rows, number: int) -> int:
+def _next(lines: Lines, number: int) -> int:
     """Return the number of the next non-empty line."""
     return _while(lines, number, _EMPTY)
 
