@@ -69,8 +69,6 @@ _TAG = regex(
     r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
-_NUMBER = regex(r"-?\d+")
-"""An exit code as the only text of a tag. The call's output follows the tag."""
 _BEFORE = regex(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
 _BULLET = regex(r"[-*+•>][ \t]")
 _AFTER = regex(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
@@ -371,7 +369,8 @@ def _tagged(lines: Lines, number: int, line: str) -> Passage | None:
     if not (is_alone or is_tools or ends_line):
         return None
     within = lines.text[tag.end() : min(end, tag.end() + 40)].partition("<")[0]
-    is_status = is_tools and ends_line and _NUMBER.fullmatch(within.strip()) is not None
+    # an exit code as the only text of a tag: the call's output follows the tag
+    is_status = is_tools and ends_line and within.strip().removeprefix("-").isdecimal()
     return Passage(start, len(lines.text) if is_status else end, is_tools)
 
 

@@ -13,6 +13,7 @@ In doubt a block counts as pasted: pasted text is still shown, but the user's wo
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.patterns import regex
@@ -80,7 +81,6 @@ _CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _NAME = regex(r"[\w.-]+")
 _ADDRESSED = regex(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
 """A name and a mail address, as in the header of a mail in any language."""
-_EMPTY, _FULL = regex(r"\s*$"), regex(r"\s*\S")
 _SENTENCE = regex(r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})")
 _PATH = regex(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
 _MARKER = regex(
@@ -144,8 +144,8 @@ _TIMED = regex(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
 _FORMAL = regex(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
 """Signs that a line is no sentence: an address, a time, brackets around it, or only marks."""
 _ENDED = regex(r".*[.!?:…。！？：][\"”»]?$")
-_TREE, _DEEPER = regex(r"(?P<key>[a-z_][\w-]*):$"), regex(r"  |- ")
-"""A YAML key alone on its line, and the beginning of a line below the key."""
+_TREE = regex(r"(?P<key>[a-z_][\w-]*):$")
+"""A YAML key alone on its line."""
 _PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
 """A paragraph that is a single question."""
@@ -174,7 +174,7 @@ def block(lines: Lines, number: int) -> Pasted | None:
     """Return the pasted block that begins in the line, or below it if the line announces one."""
     line = lines[number].rstrip()
     if _DIFF.match(line):
-        return Pasted(0, _while(lines, number, _DIFF_LINE))
+        return Pasted(0, _while(lines, number, _DIFF_LINE.match))
     if (
         _TO_THE_END.match(line.lstrip())
         or _is_marker(lines, number, line)
@@ -348,7 +348,7 @@ def _is_headed(lines: Lines, number: int, line: str) -> bool:
     if not below or is_wish or _ITEM.match(line):
         return False
     if found := _TREE.match(line):
-        after = _while(lines, number, _DEEPER)
+        after = _while(lines, number, lambda line: line.startswith(("  ", "- ")))
         is_more = after < len(lines) and _KEY.match(lines[after])
         is_wish = _WISHES.intersection(_words(found["key"]))
         return after > number + 1 and bool(is_more or not is_wish)
@@ -365,19 +365,19 @@ def _above(lines: Lines, number: int) -> int:
     return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
 
 
-def _while(lines: Lines, number: int, form: re.Pattern[str]) -> int:
-    """Return the number of the first line below that does not match `form`."""
-    return next((n for n in range(number + 1, len(lines)) if not form.match(lines[n])), len(lines))
+def _while(lines: Lines, number: int, is_in: Callable[[str], object]) -> int:
+    """Return the number of the first line below of which `is_in` is not true."""
+    return next((n for n in range(number + 1, len(lines)) if not is_in(lines[n])), len(lines))
 
 
 def _paragraph(lines: Lines, number: int) -> int:
     """Return the number of the next empty line."""
-    return _while(lines, number, _FULL)
+    return _while(lines, number, str.strip)
 
 
 def _next(lines: Lines, number: int) -> int:
     """Return the number of the next non-empty line."""
-    return _while(lines, number, _EMPTY)
+    return _while(lines, number, lambda line: not line.strip())
 
 
 def _words(text: str) -> list[str]:
