@@ -92,7 +92,8 @@ def mark(options: MarkOptions) -> Report:
 
 def _apply(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
     ended: dict[str, GoalStatus] = dict.fromkeys(options.done or (), "done")
-    ended |= dict.fromkeys(options.drop or (), "dropped")
+    for name in options.drop or ():
+        ended[name] = "dropped"
     if not all(text.strip() for text in options.goal or ()):
         raise Stop("--goal: the goal is empty")
     goals = goals_with(ctx, options.goal or (), ended)  # first, as this may be refused
