@@ -87,11 +87,12 @@ class Statement(NamedTuple):
 
 
 class Restatements(Generic[T]):
-    """Holds statements in order, each with its owner: the message that contains it. At most
-    `MOST_STATED` frames are remembered, the newest ones.
+    """Holds statements in order, each with its owner: the message that contains it. At most `most`
+    frames are remembered, the newest ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_STATED) -> None:
+        self._most = most
         self._stated: dict[Frame, deque[tuple[str, T, str]]] = {}
         self._speaker = ""
 
@@ -114,7 +115,7 @@ class Restatements(Generic[T]):
             said.append((value, owner, statement.text))
             self._stated[frame] = said
             self._speaker = frame.speaker
-        while len(self._stated) > MOST_STATED:
+        while len(self._stated) > self._most:
             del self._stated[next(iter(self._stated))]
         return gone
 
