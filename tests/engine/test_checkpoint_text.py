@@ -6,8 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compact.engine.checkpoint_text import CODE_NAMES, OTHER_NAMES, Composer
-from compact.engine.chronology.now import MOST_OPEN
+from compact.engine.checkpoint_text import CODE_NAMES, MOST_OPEN, OTHER_NAMES, Composer
 from compact.engine.history import NOBODYS
 from compact.messages.checkpoints import record_message
 from compact.messages.formats.known import format_named

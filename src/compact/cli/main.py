@@ -57,8 +57,16 @@ COMMANDS: Mapping[str, str] = {
     "validate-config": "Check the settings, and show where each came from.",
     "demo": "Compress the bundled sample of 511 messages.",
 }
-"""Command → its line in help, in the order of help. A command is a function in a module of
-`commands`. Both have the command's name, but the commands of `memory` share a module."""
+"""Command → its line in help, in the order of help. A command is a function of its name in a module
+of `commands`, which has the same name unless `SHARED` names another."""
+SHARED: Mapping[str, str] = {
+    "dry-run": "compact",
+    "expand": "recall",
+    "store init": "move",
+    "uninstall": "install",
+    **{name: "memory" for name in COMMANDS if name.startswith("memory ")},
+}
+"""Command → the module that it shares with others."""
 GROUPS: Mapping[str, str] = {
     "sessions": """Stored conversations: list, import, export, compress.
 
@@ -150,9 +158,8 @@ def _load(group: str, name: str) -> Any:  # noqa: ANN401 - Typer's own click
 def function_of(path: str) -> Callable[..., None]:
     """Return the function of a command such as `sessions list`."""
     name = path.replace("-", "_").replace(" ", "_")
-    file = "memory" if path.startswith("memory ") else name
     with ending_at_once():
-        module = import_module(f"compact.cli.commands.{file}")
+        module = import_module(f"compact.cli.commands.{SHARED.get(path, name)}")
     return cast("Callable[..., None]", getattr(module, name))
 
 

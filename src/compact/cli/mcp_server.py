@@ -19,12 +19,11 @@ from pydantic import Field
 
 from compact import wiring
 from compact.cli.errors import without_secrets
-from compact.cli.stores import SessionCatalog, context_of, memory_of, message_meant, one_of
+from compact.cli.stores import SessionCatalog, context_of, goals_with, meant, memory_of
 from compact.cli.views import time_of
 from compact.cli.words import counted, one_line
 from compact.errors import CompactError, NotFound
 from compact.messages import clock_and_ids
-from compact.messages.goals import Goal
 from compact.messages.messages import Role
 from compact.messages.sessions import Session
 from compact.session.context_manager import ContextManager
@@ -86,10 +85,7 @@ class SessionTools:
         not the last says with which `start` to go on.
         """
         with self._opened(session) as ctx:
-            name = message_meant(ctx, id)
-            if id.startswith("ck-"):
-                ids = [each.id for each in ctx.store.checkpoints(ctx.id)]
-                name = one_of(id, ids, what="checkpoint", where=f"session {ctx.id!r}")
+            name = meant(ctx, id)
         return self._answer(session, "expand", {"id": name, "start": start}, max_tokens)
 
     def search(
@@ -177,7 +173,7 @@ class SessionTools:
         false it may be shortened again.
         """
         with self._opened(session) as ctx:
-            place = ctx.history.place_of(message_meant(ctx, message))
+            place = ctx.history.place_of(meant(ctx, message))
             (ctx.pin if keep else ctx.unpin)(ctx.history[place].id)
             words = one_line(ctx.history.redacted(place).text, LINE)
             return f"message {place} is {'pinned' if keep else 'not pinned'}: {words}"
@@ -195,15 +191,8 @@ class SessionTools:
         a goal, and when one is reached or given up.
         """
         with self._opened(session) as ctx:
-            ids, where = [goal.id for goal in ctx.goals], f"session {ctx.id!r}"
-            ended = {one_of(name, ids, what="goal", where=where) for name in end or ()}
-            if add or ended:
-                kept = [
-                    goal.model_copy(update={"status": status}) if goal.id in ended else goal
-                    for goal in ctx.goals
-                ]
-                new = (text.strip() for text in add or ())
-                ctx.goals.set([*kept, *(Goal(text=text) for text in new if text)])
+            if add or end:
+                ctx.goals.set(goals_with(ctx, add or (), dict.fromkeys(end or (), status)))
             lines = [f"({goal.id[:8]}, {goal.status}) {goal.text}" for goal in ctx.goals]
             return self._fitted(f"goals of {ctx.id}", lines, max_tokens)
 

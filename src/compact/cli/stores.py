@@ -5,7 +5,7 @@ Reading never creates a store. A session is named by its id, or by a unique pref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from compact.config import CompactConfig, did_you_mean
 from compact.errors import CompactError, InvalidConfig, InvalidTranscript, NotFound, StoreFailed
 from compact.files import is_file, named_path
 from compact.messages.events import Event
+from compact.messages.goals import Goal, GoalStatus
 from compact.messages.messages import SHORT_ID
 from compact.messages.protocols import SessionStore, StorageAdapter
 from compact.messages.sessions import CHAT_NOTE, DEFAULT_SCOPE, Branch, Session
@@ -159,10 +160,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:5])) + (" …" if len(names) > 5 else "")
 
 
-def message_meant(ctx: ContextManager, name: str) -> str:
+def meant(ctx: ContextManager, name: str) -> str:
     """Return the id of the message that the user named. The name is an id, a number (-1 is the
-    last), or the first eight characters of an id, as texts show it.
+    last), or the first eight characters of an id, as texts show it. `ck-…` names a checkpoint.
     """
+    if name.startswith("ck-"):
+        ids = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
+        return one_of(name, ids, what="checkpoint", where=f"session {ctx.id!r}")
     history = ctx.history
     digits = name.removeprefix("-")
     is_number = len(digits) <= 18 and digits.isascii() and digits.isdigit()
@@ -173,6 +177,20 @@ def message_meant(ctx: ContextManager, name: str) -> str:
     if len(name) == SHORT_ID and history.position_of(name) is None:
         return next((each.id for each in history if each.id.startswith(name)), name)
     return name
+
+
+def goals_with(
+    ctx: ContextManager, added: Iterable[str], ended: Mapping[str, GoalStatus]
+) -> list[Goal]:
+    """Return a session's goals with new ones, and with some ended: their ids, or unique prefixes of
+    them → how they ended. Empty texts are left out.
+    """
+    ids, where = [goal.id for goal in ctx.goals], f"session {ctx.id!r}"
+    status = {one_of(name, ids, what="goal", where=where): how for name, how in ended.items()}
+    goals = (
+        goal.model_copy(update={"status": status.get(goal.id, goal.status)}) for goal in ctx.goals
+    )
+    return [*goals, *(Goal(text=text.strip()) for text in added if text.strip())]
 
 
 @contextmanager

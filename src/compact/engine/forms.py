@@ -13,7 +13,6 @@ from operator import is_
 
 from compact.engine import shorten
 from compact.engine.chronology.composing import count_ahead
-from compact.engine.chronology.notes import Notes
 from compact.engine.groups import Group, groups_from_end
 from compact.engine.history import History
 from compact.engine.visible import VisiblePart
@@ -134,7 +133,7 @@ class Forms:
     def ahead(self, since: int, until: int) -> Iterator[None]:
         """Prepare complete groups from `since` to `until`, newest first, one group per step."""
         notes = self._history.notes
-        if not isinstance(notes, Notes):
+        if notes is None:
             return
         count_ahead(notes, self._history.counter, max(since, self._ready))
         newest = next(self._history.persons(), -1)
@@ -173,7 +172,7 @@ class Forms:
 
 def forms_of(history: History) -> Forms:
     """Return the forms of a history, which the history keeps."""
-    if not isinstance(history.forms, Forms):
+    if history.forms is None:
         history.forms = Forms(history)
     return history.forms
 

@@ -241,7 +241,7 @@ class ModelBook:
         if local is not None:
             name = key[local.end() :].rsplit("/", 1)[-1]
             return (self._listed(name) or self.template) if name else None
-        bare = None if _REMOTE.search(key) else self._listed(key)
+        bare = None if "/" in key or key.startswith("ft:") else self._listed(key)
         return bare or self._served(key)
 
     def window_of(self, model: str) -> int:
@@ -410,7 +410,6 @@ def profile_of(model: str) -> Profile | None:
 
 _LOCAL = regex(r"(?:ollama(?:_chat)?|local|transformers)[:/]|ollama\+https?://[^#]*#")
 """Matches the start of a local model's key. The user sets the window of such a model."""
-_REMOTE = regex(r"/|^ft:")
 _OTHER_VENDORS = ("google", "gemini", "mistral", "deepseek", "xai", "cohere", "azure", "bedrock")
 _SERVE_LARGE = frozenset((*(p.name for p in PROVIDERS.values() if p.serves_large), *_OTHER_VENDORS))
 """Key prefixes of providers whose models of unknown size count as large."""

@@ -140,7 +140,6 @@ _PHRASE = re.compile(
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
 )
 """Words in quotes or up to the line's end, of three letters or more each."""
-_BETWEEN_WORDS = re.compile("[ -]")
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
     ("token|токен|トークン|토큰|令牌", "token", is_secret, is_token),
@@ -213,7 +212,7 @@ def _checks_for(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Ch
 def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
     if name.startswith("passphrase") and (phrase := _PHRASE.match(text, start)):
         group = phrase.lastindex or 0
-        is_long = len(_BETWEEN_WORDS.findall(phrase[group])) > 2
+        is_long = sum(map(phrase[group].count, " -")) > 2
         return phrase.span(group) if is_long or is_phrase(phrase[group]) else None
     spaced = _SPACED.match(text, start) if assign.strip() or is_set else None
     return spaced.span(2) if spaced and is_spaced_password(spaced[2], is_set=is_set) else None

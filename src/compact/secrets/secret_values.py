@@ -111,7 +111,6 @@ _PROSE = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """Words of sentences about passwords. Several words with one of these are not a password."""
-_JOINTS = re.compile(r"[-_.+&]")
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
 _LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
@@ -291,7 +290,7 @@ def is_bare_password(value: str) -> bool:
     """Like `is_password`, for an unquoted value, which may be a name in code or end a sentence."""
     if _is_bare(value):
         return True
-    is_joined = len(_JOINTS.findall(value)) > 1 and not _ATTRIBUTE.fullmatch(value)
+    is_joined = sum(map(value.count, "-_.+&")) > 1 and not _ATTRIBUTE.fullmatch(value)
     if not (is_joined and _DIGIT.search(value) and _names_nothing(value)):
         return False
     return is_password(value) and not (_has_code_word(value) or _CALL.match(value))

@@ -69,8 +69,6 @@ _TAG = regex(
     r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
-_NUMBER = regex(r"-?\d+")
-"""An exit code as the only text of a tag. The call's output follows the tag."""
 _BEFORE = regex(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
 _BULLET = regex(r"[-*+•>][ \t]")
 _AFTER = regex(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
@@ -157,7 +155,7 @@ class _Tags:
         return end if end > opened else None
 
 
-class _Lines:
+class Lines:
     """The lines of a text, with lookups that are computed once."""
 
     def __init__(self, text: str, *, is_answer: bool) -> None:
@@ -170,20 +168,24 @@ class _Lines:
 
     @cached_property
     def tags(self) -> _Tags:
+        """The pairs of tags."""
         return _Tags(self.text)
 
     def is_marked(self, number: int) -> bool:
-        """Whether a passage with marks around it begins in the line."""
+        """Whether a passage with marks (a fence, a tag) begins in the line. Its marks end it."""
         return _passage(self, number, self[number]) is not None
 
     @cached_property
     def heading(self) -> int:
-        """The number of the line with the first heading; the number of lines if there is none."""
+        """The number of the line with the first heading, which plans by users have; else the number
+        of lines.
+        """
         found = _HEADING.search(self.text)
         return self.number(found.start()) if found else len(self)
 
     @cached_property
     def closing(self) -> int:
+        """Where the last paragraph begins if it is one question, else the length of the text."""
         return closing(self.text)
 
     @cached_property
@@ -226,10 +228,10 @@ class _Lines:
 @lru_cache(maxsize=64)  # several readers ask for the same text in turn
 def passages(text: str, *, is_answer: bool = False) -> tuple[Passage, ...]:
     """Return the passages of a text in order. `is_answer` says whether a model wrote the text."""
-    return tuple(_passages(_Lines(text, is_answer=is_answer)))
+    return tuple(_passages(Lines(text, is_answer=is_answer)))
 
 
-def _passages(lines: _Lines) -> Iterator[Passage]:
+def _passages(lines: Lines) -> Iterator[Passage]:
     at = number = 0
     state = _Indented(is_answer=lines.is_answer)
     while number < len(lines):
@@ -296,7 +298,7 @@ def _without(text: str, left_out: Sequence[Passage]) -> str:
     return "".join([*kept, text[at:]]) if left_out else text
 
 
-def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
+def _passage(lines: Lines, number: int, line: str) -> Passage | None:
     """Return the passage with marks that begins in the line."""
     opening = line.lstrip()[:1]
     if not opening:
@@ -314,7 +316,7 @@ def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
     )
 
 
-def _pasted(lines: _Lines, number: int) -> Passage | None:
+def _pasted(lines: Lines, number: int) -> Passage | None:
     """Return the block without marks that begins in the line, or below an announcing line."""
     found = block(lines, number)
     if found is None:
@@ -327,7 +329,7 @@ def _pasted(lines: _Lines, number: int) -> Passage | None:
     return Passage(start, stop, is_marked=False)
 
 
-def _fenced(lines: _Lines, number: int, opened: re.Match[str]) -> Passage:
+def _fenced(lines: Lines, number: int, opened: re.Match[str]) -> Passage:
     for last in range(number + 1, len(lines)):
         found = FENCE.match(lines[last])
         if found and not found["info"].strip() and found["fence"].startswith(opened["fence"]):
@@ -347,7 +349,7 @@ def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
     return False if is_others or is_answer or _SOURCED.search(more) else None
 
 
-def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
+def _tagged(lines: Lines, number: int, line: str) -> Passage | None:
     """Return the text in a pair of tags, if the opening tag begins the line."""
     start = lines.starts[number]
     tag = _TAG.match(lines.text, start + len(line) - len(line.lstrip()))
@@ -367,11 +369,12 @@ def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
     if not (is_alone or is_tools or ends_line):
         return None
     within = lines.text[tag.end() : min(end, tag.end() + 40)].partition("<")[0]
-    is_status = is_tools and ends_line and _NUMBER.fullmatch(within.strip()) is not None
+    # an exit code as the only text of a tag: the call's output follows the tag
+    is_status = is_tools and ends_line and within.strip().removeprefix("-").isdecimal()
     return Passage(start, len(lines.text) if is_status else end, is_tools)
 
 
-def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
+def _tagged_within(lines: Lines, number: int, line: str) -> Passage | None:
     """Return the text in a pair of tags that begins in the middle of the line.
 
     The text must have at least three words, since users write `<code>x</code>` themselves.
@@ -393,7 +396,7 @@ def _rest(text: str, at: int) -> str:
     return text[at : at + 200].partition("\n")[0].strip()
 
 
-def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
+def _labelled(lines: Lines, number: int, line: str) -> Passage | None:
     """Return the text after a label of tool output.
 
     If a fence follows, the text is that fence. If the speaker may go on afterwards, the text is one
@@ -471,7 +474,7 @@ def _named(label: str, start: int) -> tuple[int | None, set[str]]:
     return (end if is_whole and named & _OUTPUT and named & _TOOLS else None), named
 
 
-def _data(lines: _Lines, number: int) -> Passage | None:
+def _data(lines: Lines, number: int) -> Passage | None:
     """Return the JSON value that begins in the line, if nothing follows it on its last line."""
     if lines.tried >= MOST_TRIED:
         return None
@@ -486,7 +489,7 @@ def _data(lines: _Lines, number: int) -> Passage | None:
     return Passage(start, stop) if value and is_alone else None
 
 
-def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
+def _between_marks(lines: Lines, number: int, line: str) -> Passage | None:
     """Return the lines between quotation marks, if the line opens a quotation."""
     opened = _OPENS.search(line) if any(mark in line for mark in _MARKS) else None
     if opened is None:

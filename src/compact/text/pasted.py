@@ -13,9 +13,13 @@ In doubt a block counts as pasted: pasted text is still shown, but the user's wo
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from compact.patterns import regex
+
+if TYPE_CHECKING:
+    from compact.text.passages import Lines
 
 MATERIAL = frozenset(
     (  # noqa: SIM905
@@ -77,7 +81,6 @@ _CLOSES = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _NAME = regex(r"[\w.-]+")
 _ADDRESSED = regex(r"[^<>]{0,80}<[^<>\s@]{1,80}@[^<>\s]{1,80}>")
 """A name and a mail address, as in the header of a mail in any language."""
-_EMPTY, _FULL = regex(r"\s*$"), regex(r"\s*\S")
 _SENTENCE = regex(r"[\"“(]?[A-ZÀ-Þ](?:[a-zß-ÿ’']| [a-z])(?:[^\n]{8,}[.!)\"”]$|\S*(?: +\S+){5})")
 _PATH = regex(r"https?://|[\w-]\.[a-z]{1,5}\b|/\w")
 _MARKER = regex(
@@ -141,8 +144,8 @@ _TIMED = regex(r"(?:.{1,60} )?\d\d?[:.]\d\d(?: \w{1,3})?$")
 _FORMAL = regex(r"[<@|·]|https?:|\d[:./]\d\d|^[(\[][^)\]]*[)\]]$|^\W+$")
 """Signs that a line is no sentence: an address, a time, brackets around it, or only marks."""
 _ENDED = regex(r".*[.!?:…。！？：][\"”»]?$")
-_TREE, _DEEPER = regex(r"(?P<key>[a-z_][\w-]*):$"), regex(r"  |- ")
-"""A YAML key alone on its line, and the beginning of a line below the key."""
+_TREE = regex(r"(?P<key>[a-z_][\w-]*):$")
+"""A YAML key alone on its line."""
 _PROMPT = regex(r"You are (?:an? )?[A-Z\"]\w|You are an? ")
 _ASKS = regex(r"[^.!。\n]{3,400}[?？]\s*")
 """A paragraph that is a single question."""
@@ -156,22 +159,6 @@ MOST_WORDS, FEW_WORDS = 8, 4
 """A label has at most `MOST_WORDS` words. With fewer than `FEW_WORDS`, it may name a speaker."""
 
 
-class Rows(Protocol):
-    """The lines of a text, by number."""
-
-    @property
-    def heading(self) -> int:
-        """The number of the line with the text's first heading. Plans by users have headings."""
-        ...
-
-    def is_marked(self, number: int) -> bool:
-        """Whether a passage with marks (a fence, a tag) begins in the line. Its marks end it."""
-        ...
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, number: int) -> str: ...
-
-
 class Pasted(NamedTuple):
     """A pasted block."""
 
@@ -183,11 +170,11 @@ class Pasted(NamedTuple):
     """The offset in the line at which a one-line block ends; None if it ends with the line."""
 
 
-def block(lines: Rows, number: int) -> Pasted | None:
+def block(lines: Lines, number: int) -> Pasted | None:
     """Return the pasted block that begins in the line, or below it if the line announces one."""
     line = lines[number].rstrip()
     if _DIFF.match(line):
-        return Pasted(0, _while(lines, number, _DIFF_LINE))
+        return Pasted(0, _while(lines, number, _DIFF_LINE.match))
     if (
         _TO_THE_END.match(line.lstrip())
         or _is_marker(lines, number, line)
@@ -213,7 +200,7 @@ def closing(text: str) -> int:
     return start if start > 1 and _ASKS.fullmatch(text, start) else len(text)
 
 
-def _comment(lines: Rows, number: int, line: str) -> Pasted | None:
+def _comment(lines: Lines, number: int, line: str) -> Pasted | None:
     """Return a `#` line that is a comment: a sentence, or a line above code or a comment."""
     found = _COMMENT.match(line)
     if found is None:
@@ -230,7 +217,7 @@ def _is_code(line: str) -> bool:
     return bool(_CODE.match(line.strip()))
 
 
-def _announced(lines: Rows, number: int, line: str) -> Pasted | None:
+def _announced(lines: Lines, number: int, line: str) -> Pasted | None:
     """Return the text that the line announces by a final colon or a word such as `below`."""
     tail = line[-LONGEST_MARKER:]
     announces = _ANNOUNCES.match(tail)
@@ -259,7 +246,7 @@ def _hands_over(said: list[str], words: str) -> bool:
     return len(said) <= 2 or said[0] in _NAMES_IT or said[0] in MATERIAL
 
 
-def _run(lines: Rows, number: int, line: str) -> Pasted | None:
+def _run(lines: Lines, number: int, line: str) -> Pasted | None:
     """Return two or more lines that each begin with a label: data, a dialogue, a mail's header."""
     labels, ours = list[str](), set[str]()
     for at in range(number, min(len(lines), number + LONGEST_HEAD)):
@@ -277,7 +264,7 @@ def _run(lines: Rows, number: int, line: str) -> Pasted | None:
     return Pasted(0, _paragraph(lines, number)) if is_data else None
 
 
-def _labelled(lines: Rows, number: int, line: str) -> Pasted | None:
+def _labelled(lines: Lines, number: int, line: str) -> Pasted | None:
     """Return another person's sentence that follows a label on the same line."""
     found = _LABEL.match(line)
     said = _words(found["label"]) if found else []
@@ -323,7 +310,7 @@ def _picture(line: str, number: int) -> Pasted | None:
     return Pasted(found[0].start(), number + 1, found[-1].end()) if found else None
 
 
-def _is_marker(lines: Rows, number: int, line: str) -> bool:
+def _is_marker(lines: Lines, number: int, line: str) -> bool:
     """Whether the line opens a text: it is a row of marks with a title, or a bare file name."""
     found = _MARKER.match(line) if len(line) <= LONGEST_MARKER else None
     if found is None:
@@ -333,7 +320,7 @@ def _is_marker(lines: Rows, number: int, line: str) -> bool:
     return bool(is_named or found["marks"] in "<>" or _PATH.search(found["words"]))
 
 
-def _is_columns(lines: Rows, number: int, line: str) -> bool:
+def _is_columns(lines: Lines, number: int, line: str) -> bool:
     """Whether the line holds the column names of a table, such as CSV, and a row follows."""
     found = _COLUMNS.match(line)
     if found is None or number + 1 == len(lines):
@@ -342,17 +329,17 @@ def _is_columns(lines: Rows, number: int, line: str) -> bool:
     return count > is_loose and lines[number + 1].count(found["mark"]) >= count
 
 
-def _is_letter(lines: Rows, number: int, line: str) -> bool:
+def _is_letter(lines: Lines, number: int, line: str) -> bool:
     """Whether a letter begins in the line, below the user's words."""
     return number > 1 and not lines[number - 1].strip() and bool(_SALUTATION.match(line))
 
 
-def _opens(lines: Rows, number: int) -> bool:
+def _opens(lines: Lines, number: int) -> bool:
     """Whether the line opens a paragraph below the user's words and above the first heading."""
     return 1 < number < lines.heading and not lines[number - 1].strip()
 
 
-def _is_headed(lines: Rows, number: int, line: str) -> bool:
+def _is_headed(lines: Lines, number: int, line: str) -> bool:
     """Whether the line is a title of the line below, in a form that users do not write."""
     if _PROMPT.match(line) and lines[_above(lines, number)].rstrip().endswith("?"):
         return True
@@ -361,7 +348,7 @@ def _is_headed(lines: Rows, number: int, line: str) -> bool:
     if not below or is_wish or _ITEM.match(line):
         return False
     if found := _TREE.match(line):
-        after = _while(lines, number, _DEEPER)
+        after = _while(lines, number, lambda line: line.startswith(("  ", "- ")))
         is_more = after < len(lines) and _KEY.match(lines[after])
         is_wish = _WISHES.intersection(_words(found["key"]))
         return after > number + 1 and bool(is_more or not is_wish)
@@ -373,24 +360,24 @@ def _is_headed(lines: Rows, number: int, line: str) -> bool:
     return is_form or (_ENDED.match(below) is not None and not _ITEM.match(below))
 
 
-def _above(lines: Rows, number: int) -> int:
+def _above(lines: Lines, number: int) -> int:
     """Return the number of the nearest non-empty line above; 0 if there is none."""
     return next((n for n in range(number - 1, 0, -1) if lines[n].strip()), 0)
 
 
-def _while(lines: Rows, number: int, form: re.Pattern[str]) -> int:
-    """Return the number of the first line below that does not match `form`."""
-    return next((n for n in range(number + 1, len(lines)) if not form.match(lines[n])), len(lines))
+def _while(lines: Lines, number: int, is_in: Callable[[str], object]) -> int:
+    """Return the number of the first line below of which `is_in` is not true."""
+    return next((n for n in range(number + 1, len(lines)) if not is_in(lines[n])), len(lines))
 
 
-def _paragraph(lines: Rows, number: int) -> int:
+def _paragraph(lines: Lines, number: int) -> int:
     """Return the number of the next empty line."""
-    return _while(lines, number, _FULL)
+    return _while(lines, number, str.strip)
 
 
-def _next(lines: Rows, number: int) -> int:
+def _next(lines: Lines, number: int) -> int:
     """Return the number of the next non-empty line."""
-    return _while(lines, number, _EMPTY)
+    return _while(lines, number, lambda line: not line.strip())
 
 
 def _words(text: str) -> list[str]:

@@ -24,7 +24,6 @@ SHORTEST = 25
 REMEMBERED = 4_096
 """How many sentences are cached with their topic or score."""
 
-_FENCE = regex(r"^\s*(?:```|~~~)")
 _BULLET = regex(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
 _EMPHASIS = regex(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 _SENTENCE_END = regex(
@@ -113,7 +112,7 @@ def lines_of(text: str) -> Iterator[str]:
     """Yield the lines of prose without bullets and emphasis. Split long lines into sentences."""
     fenced = False
     for line in text.splitlines():
-        if _FENCE.match(line):
+        if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
             continue
         if fenced or not line.strip() or is_log_line(line):

@@ -12,9 +12,9 @@ from compact.messages.events import Event
 from compact.tui.chat_screen import ChatScreen
 from compact.tui.choices import Choice, choices, first_ready
 from compact.tui.dialogue import Dialogue
-from compact.tui.first_screen import FirstScreen
 from compact.tui.opening import ChatSetup, model_of, opened
 from compact.tui.problems import in_words
+from compact.tui.screens import FirstScreen
 
 LIGHT, DARK = "textual-light", "textual-dark"
 

@@ -29,10 +29,9 @@ from compact.tui.dialogue import Dialogue
 from compact.tui.following import Ahead, Notice, ProgressStep
 from compact.tui.looks import heading
 from compact.tui.message_list import MessageList, MessageRow
-from compact.tui.page_screen import HELP, PageScreen
 from compact.tui.problems import in_words
 from compact.tui.prompt_input import Completions, PromptInput
-from compact.tui.review_screen import ReviewScreen, refused_because
+from compact.tui.screens import HELP, PageScreen, ReviewScreen, refused_because
 from compact.tui.status_lines import Compressing, HeadLine, WindowBar
 
 SOON = 0.05

@@ -7,9 +7,8 @@ from compact.text.modes import MODES
 from compact.tui import slash
 from compact.tui.actions import ACTIONS
 from compact.tui.chat_screen import ChatScreen
-from compact.tui.page_screen import PageScreen
 from compact.tui.prompt_input import Completions, PromptInput
-from compact.tui.review_screen import ReviewScreen
+from compact.tui.screens import PageScreen, ReviewScreen
 from tests.cli.tui.driving import alone, running, setup
 
 pytestmark = pytest.mark.slow

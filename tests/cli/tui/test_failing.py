@@ -15,9 +15,8 @@ from compact import ContextManager
 from compact.session.views import breaker
 from compact.tui.chat_screen import ChatScreen
 from compact.tui.dialogue import PARTIAL
-from compact.tui.first_screen import FirstScreen
-from compact.tui.page_screen import PageScreen
 from compact.tui.prompt_input import PromptInput
+from compact.tui.screens import FirstScreen, PageScreen
 from compact.tui.status_lines import Compressing, HeadLine
 from tests.cli.tui.driving import LARGE, alone, running, setup
 from tests.doors.talking import STORY, chat_key, turns

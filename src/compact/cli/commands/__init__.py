@@ -1,3 +1,3 @@
-"""The commands, each in a module of its name. The function's docstring is the command's help, and
-the function yields the command's output.
+"""The commands, each a function of its name. Its docstring is the command's help, and it yields the
+command's output.
 """

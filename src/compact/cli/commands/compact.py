@@ -1,4 +1,4 @@
-"""`compactctl compact`: fit a conversation."""
+"""`compactctl compact` and `dry-run`: fit a conversation, or show what would be done."""
 
 from __future__ import annotations
 
@@ -62,3 +62,20 @@ def compact(
     yield from (Aside(part) for part in plan_parts(plan, job))
     if size is not None:
         yield Aside(f"wrote {out} ({size:,} bytes)")
+
+
+@command
+def dry_run(options: PlanOptions) -> Report:
+    """Show what compact would do, and why.
+
+    Lists each step and the tokens it frees, what may not be shortened, and what becomes of the
+    messages. Writes nothing.
+
+    Examples:
+      compactctl dry-run session.jsonl --max-tokens 8000
+      compactctl dry-run session.jsonl --max-tokens 8000 --summarizer off --json
+    """
+    with Progress("Reading") as progress:
+        job, plan = planned(options, progress)
+    yield plan_json(plan, job)
+    yield from plan_parts(plan, job, details=True)

@@ -1,9 +1,11 @@
-"""`compactctl install`: adds compact's hooks to Claude Code or Codex."""
+"""`compactctl install` and `uninstall`: compact's hooks in Claude Code or Codex."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import typer
@@ -11,7 +13,7 @@ import typer
 from compact.cli.errors import Stop
 from compact.cli.options import JsonOptions, command, flag
 from compact.cli.render import Report
-from compact.integrations import coding_agents
+from compact.integrations import coding_agents, compaction_hooks
 from compact.integrations.coding_agents import HOSTS
 
 HostName = Annotated[
@@ -58,6 +60,31 @@ def install(
     yield {**told, "changed": is_new}
     done = f"Installed for {chosen.title}. {chosen.afterwards}"
     yield done if is_new else f"It was there already, in {chosen.file}; nothing was changed."
+
+
+@command
+def uninstall(options: JsonOptions, *, host: HostName, yes: Yes = False) -> Report:
+    """Take the hooks out of Claude Code or Codex.
+
+    The file is then as it was before `compactctl install`, to the byte, unless it was edited in the
+    meantime: edits stay. With the last host, the notes on what was given are deleted too.
+
+    Examples:
+      compactctl uninstall claude-code
+      compactctl uninstall codex --yes
+    """
+    chosen = HOSTS[host]
+    is_there = coding_agents.uninstall(chosen, only_try=True)
+    if is_there:
+        agreed(f"From {chosen.file} the hooks of compact are taken out.", yes=yes)
+        coding_agents.uninstall(chosen)
+    if not any(coding_agents.installed(each) for each in HOSTS.values()):
+        shutil.rmtree(compaction_hooks.folder(), ignore_errors=True)
+        with suppress(OSError):  # the folder may contain other files
+            compaction_hooks.folder().parent.rmdir()
+    yield {"host": host, "file": str(chosen.file), "changed": is_there}
+    done = f"Taken out of {chosen.title}, in {chosen.file}."
+    yield done if is_there else f"There was nothing of ours in {chosen.file}."
 
 
 def agreed(shown: str, *, yes: bool) -> None:

@@ -11,9 +11,9 @@ import typer
 from compact.cli.errors import Stop
 from compact.cli.options import command, text_option
 from compact.cli.render import Report
-from compact.cli.stores import OpenOptions, entered, memory_of, message_meant, one_of
+from compact.cli.stores import OpenOptions, entered, goals_with, meant, memory_of
 from compact.cli.words import one_line
-from compact.messages.goals import Goal
+from compact.messages.goals import GoalStatus
 from compact.session.context_manager import ContextManager
 
 NEWEST = "newest"
@@ -91,7 +91,12 @@ def mark(options: MarkOptions) -> Report:
 
 
 def _apply(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
-    goals = _goals(ctx.goals, options, where=f"session {ctx.id!r}")  # first, as this may be refused
+    ended: dict[str, GoalStatus] = dict.fromkeys(options.done or (), "done")
+    for name in options.drop or ():
+        ended[name] = "dropped"
+    if not all(text.strip() for text in options.goal or ()):
+        raise Stop("--goal: the goal is empty")
+    goals = goals_with(ctx, options.goal or (), ended)  # first, as this may be refused
     pin, unpin = _places(ctx, options.pin), _places(ctx, options.unpin)
     aside = _places(ctx, options.put_aside)
     if options.mode is not None:
@@ -108,30 +113,16 @@ def _apply(ctx: ContextManager, options: MarkOptions) -> Iterator[str]:
         is_whole = ctx.history[place].text == put.text
         state = "short enough, shown in full" if is_whole else "head and tail are shown"
         yield _message(ctx, place, state)
-    if goals is not None:
+    if options.goal or ended:
         for goal in ctx.goals.set(goals):
             yield one_line(f"goal {goal.id[:8]}, {goal.status}: {goal.text}", 400)
 
 
 def _places(ctx: ContextManager, names: Sequence[str] | None) -> list[int]:
     return [
-        ctx.history.place_of(None if name == NEWEST else message_meant(ctx, name))
-        for name in names or ()
+        ctx.history.place_of(None if name == NEWEST else meant(ctx, name)) for name in names or ()
     ]
 
 
 def _message(ctx: ContextManager, place: int, state: str) -> str:
     return f"message {place}, {state}: {one_line(ctx.history[place].text, 60)}"
-
-
-def _goals(goals: Sequence[Goal], options: MarkOptions, *, where: str) -> list[Goal] | None:
-    if not (options.goal or options.done or options.drop):
-        return None
-    if not all(text.strip() for text in options.goal or ()):
-        raise Stop("--goal: the goal is empty")
-    ids = [goal.id for goal in goals]
-    named = [(name, "done") for name in options.done or ()]
-    named += [(name, "dropped") for name in options.drop or ()]
-    ended = {one_of(name, ids, what="goal", where=where): status for name, status in named}
-    current = [g.model_copy(update={"status": ended[g.id]}) if g.id in ended else g for g in goals]
-    return [*current, *(Goal(text=text.strip()) for text in options.goal or ())]

@@ -34,7 +34,7 @@ class ExtractiveSummarizer:
         from compact.engine.visible import MessagesInView, VisiblePart, VisibleText
 
         notes = request.notes
-        if not isinstance(notes, Notes):
+        if notes is None:
             notes = Notes().read(request.messages)
         kept = request.kept
         beside = (

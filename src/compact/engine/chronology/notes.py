@@ -160,7 +160,7 @@ def notes_of(history: History, *, known: Message | None = None, until: int | Non
     `known`, which tells what came before.
     """
     notes, history.notes = history.notes, None  # no second reader may continue the same notes
-    if not isinstance(notes, Notes) or notes.position > len(history):
+    if notes is None or notes.position > len(history):
         start = _start(history)
         notes = Notes(position=start)
         if start and known is not None:

@@ -63,7 +63,6 @@ _LOOKS = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """First words in the names of tools that look something up."""
-_SPACE = regex(r"\s")
 _MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
 """Most characters of a request, of a result and of a command; most names that a call defines."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
@@ -356,7 +355,7 @@ class WorkLog:
         made = list[str]()
         if "show-current" in script or "--abbrev-ref HEAD" in script:
             named = text.strip()
-            self.branch = named if named and not _SPACE.search(named) else self.branch
+            self.branch = named if named.split() == [named] else self.branch
         for found in _BRANCH.finditer(text[:_LOOKED_AT]):
             self.branch = found["branch"]
         for found in _COMMITTED.finditer(text[:_LOOKED_AT]):

@@ -122,8 +122,7 @@ class SummarySource:
     def beside(self) -> list[str]:
         """Everything else from the conversation that the model was shown."""
         request = self.request
-        before = request.previous.text if request.previous else ""
-        texts = (before, request.record, request.guidance, *request.goals, *request.open_tasks)
+        texts = (request.record, request.guidance, *request.goals, *request.open_tasks)
         return [*visible_texts(request.kept), *request.answers.values(), *filter(None, texts)]
 
     @cached_property

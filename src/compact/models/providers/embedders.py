@@ -53,7 +53,6 @@ def prefixes_of(model: str) -> tuple[str, str]:
 class ServedEmbedder(ABC):
     """An embedder behind a server.
 
-    `prefixes` are put before documents and before questions; the default is the model's own.
     `timeout` is in seconds, for one answer.
     """
 
@@ -62,14 +61,13 @@ class ServedEmbedder(ABC):
         key: ModelKey,
         *,
         api_key: str | None = None,
-        prefixes: tuple[str, str] | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
         self.name = str(key)
         self._key = key
         self._api_key = api_key
         self._timeout = timeout
-        self._prefixes = prefixes_of(key.name) if prefixes is None else prefixes
+        self._prefixes = prefixes_of(key.name)
 
     @cached_property
     def dimensions(self) -> int:
