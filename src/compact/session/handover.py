@@ -33,8 +33,8 @@ from compact.text.speakers import person_text
 USUAL = 1_000
 """Tokens of a text if no limit is given. Coding programs take up to 10,000 characters."""
 SAID_SHARE, STATE_SHARE = 0.4, 0.5
-"""Shares of the room for the user's earlier words, and for the present with names. What tells how to
-read the rest goes before names, and takes at most as much as the words."""
+"""Shares of the room for the user's earlier words, and for the present with names. How to read the
+rest goes before names, and takes at most as much as the words."""
 LONG_MESSAGE, FIRST_WORDS = 0.3, 50
 """`LONG_MESSAGE`: the share of the room for words that one message may take. Of a longer message,
 head and tail are quoted. `FIRST_WORDS`: how many characters of each message are quoted first."""
