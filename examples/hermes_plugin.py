@@ -1,7 +1,7 @@
 """A plugin for Hermes whose agents are compressed by compact, in Hermes' own environment.
 
-Copy this file to `~/.hermes/plugins/compact/__init__.py`, with a `plugin.yaml` beside it, and choose
-the engine in `~/.hermes/config.yaml`; docs/integrations/frameworks.md has both.
+Copy this file to `~/.hermes/plugins/compact/__init__.py`, with a `plugin.yaml` beside it. Choose the
+engine in `~/.hermes/config.yaml`. docs/integrations/frameworks.md has both.
 """
 
 from typing import Any
@@ -10,6 +10,6 @@ from compact import CompactConfig
 from compact.integrations.hermes import CompactEngine
 
 
-def register(host: Any) -> None:  # noqa: ANN401 - Hermes'
+def register(host: Any) -> None:
     """Called by Hermes when it starts."""
     host.register_context_engine(CompactEngine(CompactConfig(store="hermes.db")))
