@@ -1,7 +1,7 @@
 """A plugin for Hermes whose agents are compressed by compact, in Hermes' own environment.
 
-Copy this file to `~/.hermes/plugins/compact/__init__.py`, with a `plugin.yaml` beside it. Choose the
-engine in `~/.hermes/config.yaml`. docs/integrations/frameworks.md has both.
+Copy this file to `~/.hermes/plugins/compact/__init__.py`, with a `plugin.yaml` beside it. Choose
+the engine in `~/.hermes/config.yaml`. docs/integrations/frameworks.md has both.
 """
 
 from typing import Any
