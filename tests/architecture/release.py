@@ -92,13 +92,15 @@ def transcript() -> str:
     summary = {"role": "user", "content": "This session continues. The summary: lamps were mended."}
     metadata = {"trigger": "auto", "preTokens": 160_000}
     row = {"sessionId": "harbour", "cwd": "/harbour", "version": "2.1.0", "isSidechain": False}
-    rows = (
+    rows: tuple[dict[str, object], ...] = (
         {"type": "user", "message": said},
         {"type": "system", "subtype": "compact_boundary", "compactMetadata": metadata},
         {"type": "user", "isCompactSummary": True, "message": summary},
     )
     times = (f"2026-11-01T10:0{number}:00.000Z" for number in range(len(rows)))
-    keyed = ({**row, "uuid": f"u{n}", "timestamp": time} for n, time in enumerate(times))
+    keyed: Iterator[dict[str, object]] = (
+        {**row, "uuid": f"u{n}", "timestamp": time} for n, time in enumerate(times)
+    )
     return "".join(json.dumps(a | b) + "\n" for a, b in zip(keyed, rows, strict=True))
 
 
