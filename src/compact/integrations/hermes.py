@@ -76,6 +76,8 @@ class CompactEngine(ContextEngine):  # type: ignore[misc, unused-ignore]
         """Return the messages that stand in the place of these. `focus_topic` tells a model that
         writes summaries what to keep.
         """
+        if self._manager is None:  # no model is known yet, so no window is full
+            return messages
         kept = self._manager.manual_compact(self._session_id, messages, focus_topic or "")
         self.compression_count += kept != messages
         return kept
