@@ -64,7 +64,7 @@ class CompactEngine(ContextEngine):  # type: ignore[misc, unused-ignore]
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Return whether the prompt has reached 70 % of the window."""
-        return (prompt_tokens or self.last_prompt_tokens) >= self.threshold_tokens
+        return bool((prompt_tokens or self.last_prompt_tokens) >= self.threshold_tokens)
 
     def compress(
         self,
