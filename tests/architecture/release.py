@@ -11,6 +11,7 @@ The exit code is 0 if all is well, 1 if not, 77 if there is no registry: then no
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -32,7 +33,16 @@ SYSTEMS = {
 KNOWN = {("macOS on Intel", "3.14"): "bpe-openai has no wheel there; pip compiles it by Rust"}
 """What is known to be missing, and why it is borne."""
 NOTHING_CHECKED = 77
-COMMANDS = (("--help",), ("--version",), ("demo",), ("demo", "--save", "sample.jsonl"))
+TRANSCRIPT = "session.jsonl"
+COMMANDS: dict[tuple[str, ...], str] = {
+    ("--help",): "look",
+    ("--version",): "compactctl",
+    ("demo",): "511",
+    ("demo", "--save", "sample.jsonl"): "sample.jsonl",
+    ("look", TRANSCRIPT, "--json"): '"compactions": 1,',
+}
+"""What is run → what it must print. `look` reads a transcript of Claude Code in which a
+conversation was compacted once."""
 
 
 def uv(*arguments: str | Path, folder: Path = tasks.ROOT) -> subprocess.CompletedProcess[str]:
@@ -76,13 +86,32 @@ def wheels() -> int:
     return 1 if without else 0
 
 
+def transcript() -> str:
+    """Return a session of Claude Code in which a conversation was compacted."""
+    said = {"role": "user", "content": "Never touch the file lamp-41.csv of the harbour."}
+    summary = {"role": "user", "content": "This session continues. The summary: lamps were mended."}
+    metadata = {"trigger": "auto", "preTokens": 160_000}
+    row = {"sessionId": "harbour", "cwd": "/harbour", "version": "2.1.0", "isSidechain": False}
+    rows: tuple[dict[str, object], ...] = (
+        {"type": "user", "message": said},
+        {"type": "system", "subtype": "compact_boundary", "compactMetadata": metadata},
+        {"type": "user", "isCompactSummary": True, "message": summary},
+    )
+    times = (f"2026-11-01T10:0{number}:00.000Z" for number in range(len(rows)))
+    keyed: Iterator[dict[str, object]] = (
+        {**row, "uuid": f"u{n}", "timestamp": time} for n, time in enumerate(times)
+    )
+    return "".join(json.dumps(a | b) + "\n" for a, b in zip(keyed, rows, strict=True))
+
+
 def tried(what: Path, python: str) -> Iterator[str]:
     """Run the command from a distribution in an empty environment. Yield what went wrong."""
-    for arguments in COMMANDS:
+    for arguments, printed in COMMANDS.items():
         with tempfile.TemporaryDirectory() as folder:
+            Path(folder, TRANSCRIPT).write_text(transcript(), encoding="utf-8")
             tool = ("tool", "run", "--isolated", "--python", python, "--from", what, "compactctl")
             done = uv(*tool, *arguments, folder=Path(folder))
-        if done.returncode or not (done.stdout or done.stderr):
+        if done.returncode or printed not in done.stdout + done.stderr:
             yield f"{what.name}, {python}: compactctl {' '.join(arguments)}\n{done.stderr}"
 
 

@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,12 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from compact.cli.helping import GONE
+from compact.session.moved import METHODS
+from tests.fixtures.make_database import DATABASES
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "docs/requirements.md")
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FETCHED = re.compile(r"<(?:script|img|link rel=.(?:stylesheet|preconnect))[^>]*=.?(https?:[^\s>]+)")
 FENCE = re.compile(r"^```.*?^```", flags=re.MULTILINE | re.DOTALL)
+MIGRATION = (ROOT / "docs/migration.md").read_text(encoding="utf-8")
+FROM_0_1 = MIGRATION.partition("\n## From version 0.1")[2]
 
 
 def broken_links(page: Path) -> Iterator[str]:
@@ -76,3 +84,31 @@ def test_a_broken_link_is_seen(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("[a](page.md#top) [b](https://example.org) [c](no.md)\n```\n[d](no2.md)\n```\n")
     assert list(broken_links(page)) == ["no.md"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("released", ["0001_sessions", "0005_traits"])
+def test_the_steps_from_0_1_work_on_its_stores(released, tmp_path):
+    """The page's own commands."""
+    (steps,) = re.findall(r"^```console\n(.*?)^```", FROM_0_1, flags=re.MULTILINE | re.DOTALL)
+    before = (DATABASES / f"{released}.db").read_bytes()
+    (tmp_path / "chat.db").write_bytes(before)
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    said = []
+    for step in steps.splitlines():
+        words = shlex.split(step.removeprefix("$ "))
+        if words[0] == "cp":
+            shutil.copy(*(tmp_path / word for word in words[1:]))
+            continue
+        run = [sys.executable, "-m", "compact", *words[1:]]
+        done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert not done.returncode, f"{step}\n{done.stdout}{done.stderr}"
+        said.append(done.stdout)
+    assert "harbour" in said[0]
+    assert (tmp_path / "chat-0.1.db").read_bytes() == before
+    assert (tmp_path / "chat.db").read_bytes() != before
+
+
+def test_all_that_moved_or_went_since_0_1_is_named():
+    named = set(re.findall(r"`([^`]+)`", FENCE.sub("", FROM_0_1)))
+    assert not {*METHODS, *GONE} - named

@@ -34,7 +34,8 @@ def test_no_pattern_needs_a_newer_engine():
             (
                 "compact.apps",
                 "compact.cli",
-                "compact.integrations.strands",  # in an environment of its own
+                "compact.integrations.hermes",  # in an environment of its own, as strands
+                "compact.integrations.strands",
                 "compact.tui",
                 "compact.models.providers",
                 "compact.testing",

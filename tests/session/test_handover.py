@@ -117,8 +117,21 @@ def test_long_messages_are_named_by_what_can_be_asked_for():
         {"role": "assistant", "content": f"## Review of the berths\n\n{findings}"},
         {"role": "user", "content": "Thanks."},
     ]
-    text = handover(messages, originals="Read one by `expand ID`:")
-    assert "Read one by `expand ID`: m1 (“Review of the berths”, 16 points)" in text
+    text = handover(messages, originals="Read one by `expand ID`.")
+    named = "Long messages, by their ids: m1 (“Review of the berths”, 16 points)"
+    assert text.endswith(f"Read one by `expand ID`. {named}")
+
+
+@pytest.mark.parametrize("since", [0, 80])
+def test_how_to_read_what_is_left_out_is_always_said(since):
+    """Also where no message is long, and where the room is full."""
+    sentence = "Read a message by `tool expand FILE ID`, search by `tool recall FILE WORDS`."
+    many = talk(*(f"Request {n}: paint berth {n} blue_{n} by Tuesday." for n in range(40)), "Go.")
+    for tokens in (300, 1_000, 3_000):
+        text = handover(many, since=since, max_tokens=tokens, originals=sentence)
+        assert text.endswith(sentence), tokens
+        assert "Go." in text
+    assert handover([], originals=sentence) == ""
 
 
 def test_nothing_is_handed_over_of_nothing():

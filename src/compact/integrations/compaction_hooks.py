@@ -136,8 +136,8 @@ def _originals(path: str) -> str:
     command = "compactctl" if shutil.which("compactctl") else own_command()
     file = shlex.quote(path)
     return (
-        f"To read a message whole: `{command} expand {file} ID`; to search all that was said: "
-        f"`{command} recall {file} WORDS`. Long ones:"
+        f"To read a message whole: `{command} expand FILE ID`; to search all that was said: "
+        f"`{command} recall FILE WORDS`; FILE is {file}."
     )
 
 

@@ -33,8 +33,8 @@ from compact.text.speakers import person_text
 USUAL = 1_000
 """Tokens of a text if no limit is given. Coding programs take up to 10,000 characters."""
 SAID_SHARE, STATE_SHARE = 0.4, 0.5
-"""Shares of the room for the user's earlier words, and for the present with names. The rest is for
-the ids of long texts."""
+"""Shares of the room for the user's earlier words, and for the present with names. How to read the
+rest goes before names, and takes at most as much as the words."""
 LONG_MESSAGE, FIRST_WORDS = 0.3, 50
 """`LONG_MESSAGE`: the share of the room for words that one message may take. Of a longer message,
 head and tail are quoted. `FIRST_WORDS`: how many characters of each message are quoted first."""
@@ -67,7 +67,8 @@ def handover(
     The text has at most `max_tokens` tokens and `max_chars` characters (default: 1,000 tokens).
     What does not fit is left out; there is no least size. Secrets are masked. A person's messages
     before position `since` are quoted: those that an earlier summary stands for. `originals` is a
-    sentence for the agent on how to read a message by its id. `tokenizer` is as in `compress`.
+    sentence for the agent on how to read a message by its id; it stands at the end of the text,
+    unless it takes over two fifths of the limit. `tokenizer` is as in `compress`.
 
     Raises:
         InvalidMessage: a message is malformed; the text names the field.
@@ -87,29 +88,29 @@ def handover(
     history = History(given, wire, counter)
     history.secrets.redactor = redactor or NOTHING_ELSE
     notes = notes_of(history)
-    text, most = "", math.inf if max_chars is None else max_chars
+    body, ways, most = "", "", math.inf if max_chars is None else max_chars
     for _ in range(TRIES):
-        text = "\n\n".join(filter(None, _parts(notes, history, limit, since, originals)))
-        text = redact(text, history.secrets).text
-        if len(text) <= most:
+        ways = _ways(notes, counter, limit, originals)
+        parts = _parts(notes, history, limit, since, counter.text(ways) + HEADINGS)
+        body = redact("\n\n".join(filter(None, parts)), history.secrets).text
+        ways = redact(f"\n\n{ways}" if ways else "", history.secrets).text
+        if len(body) + len(ways) <= most:
             break
-        limit = int(limit * most / len(text))
-    return _clipped(text, counter, limit, most)
+        limit = int(limit * most / (len(body) + len(ways)))
+    body = _clipped(body, counter, limit - counter.text(ways), most - len(ways))
+    return _clipped(f"{body}{ways}".strip(), counter, limit, most)
 
 
-def _parts(notes: Notes, history: History, limit: int, since: int, originals: str) -> Iterator[str]:
+def _parts(notes: Notes, history: History, limit: int, since: int, taken: int) -> Iterator[str]:
     counter = history.counter
     said = _said(notes, history, int(SAID_SHARE * limit), since)
     if said:
         yield f"## The user said before\n{said}"
-    pointers = "; ".join(map(_pointer, _longest(notes)))
-    pointers = f"{originals or 'Long messages, by their ids:'} {pointers}" if pointers else ""
+    room = limit - counter.text(said) - taken
     if limit >= LONG:
-        room = limit - counter.text(said) - counter.text(pointers) - HEADINGS
         yield Composer(notes, counter, VisibleText([said])).written(None, room)
     else:
-        yield from _state(notes, counter, int(STATE_SHARE * limit), said)
-    yield pointers
+        yield from _state(notes, counter, min(int(STATE_SHARE * limit), room), said)
 
 
 def _state(notes: Notes, counter: TokenCounter, room: int, said: str) -> Iterator[str]:
@@ -153,6 +154,20 @@ def _quoted(item: Item, history: History, most: int) -> str:
         return f"- {asked}{words}".replace("\n", "\n  ")
     words = beginning(text.text, FIRST_WORDS)
     return f"- {words}{' …' * (len(words) < len(text.text))}"
+
+
+def _ways(notes: Notes, counter: TokenCounter, limit: int, originals: str) -> str:
+    """Return how to read what is left out: the caller's sentence, and long texts by their ids. Of
+    these the newest that fit are named.
+    """
+    pointers = [_pointer(item) for item in _longest(notes)]
+    for first in range(len(pointers) + 1):
+        named = "; ".join(pointers[first:])
+        named = f"Long messages, by their ids: {named}" if named else ""
+        text = " ".join(filter(None, (originals, named)))
+        if counter.text(text) <= SAID_SHARE * limit and notes.items.rows:
+            return text
+    return ""
 
 
 def _longest(notes: Notes) -> list[Item]:
