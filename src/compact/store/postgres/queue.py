@@ -13,7 +13,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, NamedTuple
@@ -66,6 +66,7 @@ _DUE_NOW = """
 _COUNTS = """
     SELECT status::text, count(*) FROM procrastinate_jobs WHERE queue_name = %s GROUP BY 1
 """
+_ALONE = "SELECT pg_try_advisory_xact_lock(hashtext('compact.queue'))"
 _NOTE = """
     UPDATE procrastinate_jobs SET args = args || jsonb_build_object('why', %s::text) WHERE id = %s
 """
@@ -107,7 +108,8 @@ class JobQueue:
         self._server.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[Connection]:
+        """Give a connection in a transaction. The tables are there."""
         with self._server.connection() as db, db.transaction():
             if not self._is_made:
                 db.execute("SELECT pg_advisory_xact_lock(hashtext('procrastinate'))")
@@ -121,23 +123,13 @@ class JobQueue:
         """Enqueue jobs, and return how many were not waiting already. `connection` is one of the
         caller's to this database: the jobs come to be with its transaction.
         """
-        with nullcontext(connection) if connection else self._transaction() as db:
-            return self._put(db, jobs)
+        if connection is None or not self._is_made:
+            with self.transaction() as db:
+                if connection is None:
+                    return self.put_in(db, jobs)
+        return self.put_in(connection, jobs)
 
-    def put_due(self, jobs: Iterable[Job]) -> int:
-        """Enqueue jobs, but none that waits already, or failed for good within a day."""
-        with self._transaction() as db:
-            return self._put(db, jobs, unless=["todo", "failed"])
-
-    def put_again(self, job: Job, tries: int, why: str) -> None:
-        """Enqueue a job that failed, for later. If it waits already, that is enough:
-        procrastinate's own retry would fail then, and leave the job under way for ever.
-        """
-        at = datetime.now(UTC) + timedelta(seconds=min(3_600, 5 * 2**tries))
-        with self._transaction() as db:
-            self._put(db, [job], at=at, tries=tries + 1, why=why.replace("\0", " "))
-
-    def _put(
+    def put_in(
         self,
         db: Connection,
         jobs: Iterable[Job],
@@ -146,6 +138,9 @@ class JobQueue:
         at: datetime | None = None,
         **notes: object,
     ) -> int:
+        """Enqueue jobs, unless they are there in one of these states; how many were not. `at` says
+        not before when, and `notes` are kept in the rows.
+        """
         new = {job.key: job for job in jobs}
         for (key,) in db.execute(_STANDING, (list(unless), list(new))).fetchall():
             new.pop(key, None)
@@ -169,25 +164,8 @@ class JobQueue:
 
     def counts(self) -> dict[str, int]:
         """Return status → number of jobs: `todo`, `doing`, `failed`. Jobs that succeeded go."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             return dict(db.execute(_COUNTS, (NAME,)).fetchall())
-
-    def is_due_now(self) -> bool:
-        """Return whether a job waits that may run now, or will when another one has ended."""
-        with self._transaction() as db:
-            return db.execute(_DUE_NOW, (NAME,)).fetchone() is not None
-
-    @contextmanager
-    def alone(self) -> Iterator[bool]:
-        """Give whether nobody else is in such a block."""
-        with self._transaction() as db:
-            sql = "SELECT pg_try_advisory_xact_lock(hashtext('compact.queue'))"
-            yield db.execute(sql).fetchone() == (True,)
-
-    def note(self, row: int | None, why: str) -> None:
-        """Store with a job why it failed."""
-        with self._transaction() as db:
-            db.execute(_NOTE, (why.replace("\0", " "), row))
 
     def work(
         self,
@@ -206,7 +184,7 @@ class JobQueue:
         Raises:
             StoreFailed: the server cannot be reached.
         """
-        with self._transaction():  # make the tables
+        with self.transaction():  # make the tables
             pass
         worker = _Worker(self, run, tell, due, pace or Pace())
         try:
@@ -255,8 +233,8 @@ class _Worker:
         pace: Pace,
     ) -> None:
         self._queue, self._run, self._tell, self._due, self._pace = queue, run, tell, due, pace
-        self._ended: dict[int, float] = {}
-        """Jobs that ended here: id → when."""
+        self._ended: list[tuple[int, int | None, float]] = []
+        """What ended here of late: the job, by which worker, when."""
 
     async def work(self, address: str, *, once: bool, concurrency: int) -> None:
         loop, stop, pace = asyncio.get_running_loop(), asyncio.Event(), self._pace
@@ -285,11 +263,15 @@ class _Worker:
                     await _first_of(worker, stop.wait())
                 else:
                     await _first_of(worker, stop.wait(), self._look_on(app))
-                if stop.is_set() or (once and not self._queue.is_due_now()):
+                if stop.is_set() or (once and not self._is_any_due()):
                     return
                 if not once:
                     raise StoreFailed("the worker lost its server; start it again")
                 await asyncio.sleep(pace.poll)
+
+    def _is_any_due(self) -> bool:
+        with self._queue.transaction() as db:
+            return db.execute(_DUE_NOW, (NAME,)).fetchone() is not None
 
     async def _look_on(self, app: procrastinate.App) -> None:
         while True:
@@ -298,7 +280,12 @@ class _Worker:
             await self._revive(app)
 
     async def _enqueue_due(self) -> None:
-        await asyncio.to_thread(lambda: self._queue.put_due(self._due()))
+        def put() -> None:
+            jobs = list(self._due())
+            with self._queue.transaction() as db:  # what failed for good waits for tomorrow
+                self._queue.put_in(db, jobs, unless=["todo", "failed"])
+
+        await asyncio.to_thread(put)
 
     async def _revive(self, app: procrastinate.App) -> None:
         """Let jobs wait again that nobody does any more: their worker died, or it ended them and
@@ -306,36 +293,37 @@ class _Worker:
         has just given out. Rows of jobs that failed go after a day.
         """
         manager = app.job_manager
-        with self._queue.alone() as is_alone:
-            if not is_alone:
+        with self._queue.transaction() as db:
+            if db.execute(_ALONE).fetchone() == (False,):
                 return
             dead = self._pace.dead
             lost = await manager.get_stalled_jobs(queue=NAME, seconds_since_heartbeat=dead)
-            for row in [*lost, *[x for id in self._unsaid() for x in await _doing(manager, id)]]:
+            for row in [*lost, *await self._unsaid(manager)]:
                 try:
                     if row.attempts + 1 < self._pace.tries:
                         await manager.retry_job(row)
                         continue
-                    self._queue.note(row.id, "its worker died each time")
+                    self._note(row.id, "its worker died each time")
                     await manager.finish_job(row, Status.FAILED, delete_job=False)
                 except UniqueViolation:  # the same job waits already
                     await manager.finish_job(row, Status.ABORTED, delete_job=True)
             await manager.delete_old_jobs(nb_hours=24, queue=NAME, include_failed=True)
 
-    def _unsaid(self) -> list[int]:
-        """Return the jobs that ended here so long ago that procrastinate must have said so."""
+    async def _unsaid(self, manager: JobManager) -> list[Row]:
+        """Return jobs that ended here so long ago that their rows must say so, and do not."""
         long_ago = monotonic() - self._pace.dead
-        found = [id for id, at in self._ended.items() if at < long_ago]
-        for id in found:
-            del self._ended[id]
-        return found
+        found = [each for each in self._ended if each[2] < long_ago]
+        self._ended = [each for each in self._ended if each[2] >= long_ago]
+        rows = [(id, await manager.list_jobs_async(id=id, status="doing")) for id, *_ in found]
+        own = {(id, worker) for id, worker, _ in found}
+        return [row for id, (*jobs,) in rows for row in jobs if (id, row.worker_id) in own]
 
     def _do(self, context: Any, *, job: str, tries: int = 0, **_: object) -> None:  # noqa: ANN401
         what, since = Job.read(job), monotonic()
         try:
             outcome, said = self._outcome(what, tries, context.job.id)
         finally:
-            self._ended[context.job.id] = monotonic()
+            self._ended.append((context.job.id, context.job.worker_id, monotonic()))
         ended = JobEnded(
             session_id=what.session or "",
             kind=what.kind,
@@ -355,14 +343,18 @@ class _Worker:
             # An error that is not ours might quote a conversation, so only its type is named.
             why = str(error) if isinstance(error, CompactError) else type(error).__name__
             if isinstance(error, InvalidInput) or tries + 1 >= self._pace.tries:
-                self._queue.note(row, why)
+                self._note(row, why)
                 return "failed", why
-            self._queue.put_again(job, tries, why)
+            # procrastinate's own retry fails if the job waits again, and leaves this one under way
+            at = datetime.now(UTC) + timedelta(seconds=min(3_600, 5 * 2**tries))
+            why = why.replace("\0", " ")
+            with self._queue.transaction() as db:
+                self._queue.put_in(db, [job], at=at, tries=tries + 1, why=why)
             return "again", why
 
-
-async def _doing(manager: JobManager, row: int) -> Iterable[Row]:
-    return await manager.list_jobs_async(id=row, status="doing")
+    def _note(self, row: int | None, why: str) -> None:
+        with self._queue.transaction() as db:
+            db.execute(_NOTE, (why.replace("\0", " "), row))
 
 
 async def _first_of(*work: Coroutine[Any, Any, Any]) -> None:
