@@ -31,7 +31,7 @@ from compact.store.postgres.queue import JobQueue, Pace
 from compact.store.postgres.setup import TABLES
 from compact.store.postgres.store import PostgresStore
 from compact.testing import HashEmbedder
-from tests.killing import ROOT, Nursery, forking
+from tests.killing import PATIENCE, ROOT, Nursery, forking
 from tests.session.test_memory_manager import put
 from tests.store import job_worker
 from tests.store.making import entry
@@ -344,7 +344,9 @@ def test_workers_that_are_killed_lose_no_job_and_do_none_twice(
             for _ in range(5):
                 nursery.run(lines=4, pause=0.2)
             begun = nursery.promised()
+        until = time.monotonic() + PATIENCE
         while queue.counts():  # the last one's jobs are given out when it counts as dead
+            assert time.monotonic() < until, "a job is lost"
             queue.work(lambda job: run_job(job, store=store), once=True, pace=job_worker.QUICK)
             time.sleep(0.1)
         assert all(store.digest(name) for name in names)
