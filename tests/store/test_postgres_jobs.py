@@ -181,7 +181,7 @@ def test_a_scope_with_many_jobs_holds_up_no_other(queue: JobQueue) -> None:
     queue.put(compress(f"{n}", "two") for n in range(2))
     queue.put([compress("0", "one")])
     order = list[str]()
-    queue.work(lambda job: order.append(job.scope) or "", once=True, pace=QUICK)
+    queue.work(lambda _: "", tell=lambda job, _: order.append(job.scope), once=True, pace=QUICK)
     assert order == ["many", "two", "one", "many", "two", "many", "many", "many", "many"]
 
 
@@ -320,8 +320,10 @@ def test_two_workers_are_never_at_one_session(
     command += ["--store", address]
     path = os.pathsep.join([str(ROOT / "src"), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path, "COMPACT_SUMMARIZER": "extractive"}
-    quiet = {"env": environment, "stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    workers = [subprocess.Popen(command, **quiet) for _ in range(2)]
+    silent = subprocess.DEVNULL
+    workers = [
+        subprocess.Popen(command, env=environment, stdout=silent, stderr=silent) for _ in range(2)
+    ]
     assert [each.wait() for each in workers] == [0, 0]
     events = [each for each in seen() if each[0] in {job.lock for job in jobs}]
     assert len(events) == 16
