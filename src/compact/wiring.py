@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from compact.models.providers.embedders import TypedEmbedder as TypedEmbedder
     from compact.models.providers.embedders import embedder as embedder
     from compact.models.providers.ollama_chat import ollama_models as ollama_models
+    from compact.store.postgres.queue import JobQueue as JobQueue
     from compact.store.postgres.store import PostgresStore as PostgresStore
     from compact.store.sqlite.backup import put_back as put_back
     from compact.store.sqlite.backup import put_to_work as put_to_work
@@ -405,15 +406,31 @@ def set_up_server(address: str, *, citus: bool = False, role: str | None = None)
     yield from _of_postgres("setup:set_up")(address, citus=citus, role=role)
 
 
-def _of_postgres(name: str) -> Any:  # noqa: ANN401 - a name of the adapter
+def job_queue(address: str) -> JobQueue:
+    """Return the jobs of a store on a server.
+
+    Raises:
+        InvalidArgument: it is no server, or the extra `work` is not installed.
+    """
+    if not is_server(address):
+        reason = f"jobs need a store on a server (postgresql://…), and {address} is a file"
+        raise InvalidArgument("store", reason)
+    return cast("JobQueue", _of_postgres("queue:JobQueue", "work")(address))
+
+
+def _of_postgres(name: str, extra: str = "postgres") -> Any:  # noqa: ANN401 - the adapter's
     module, _, own = name.partition(":")
     try:
         return getattr(import_module(f"compact.store.postgres.{module}"), own)
     except ImportError as missing:
         from compact.models.providers.clients import how_to_install
 
-        how = how_to_install("postgres")
-        raise InvalidArgument("store", f"sessions in PostgreSQL need psycopg: {how}") from missing
+        what = {
+            "postgres": "sessions in PostgreSQL need psycopg",
+            "work": "jobs need procrastinate",
+        }
+        reason = f"{what[extra]}: {how_to_install(extra)}"
+        raise InvalidArgument("store", reason) from missing
 
 
 def memory_store(store: SessionStore, scope: str) -> SQLiteManager:

@@ -53,8 +53,8 @@ def test_every_command_explains_itself_with_examples_and_speaks_json(run, comman
     assert "--json" in help_text
 
 
-def test_there_are_35_commands(run):
-    assert len(COMMANDS) == 35
+def test_there_are_36_commands(run):
+    assert len(COMMANDS) == 36
     code, out, _ = run()
     assert (code, HELP.splitlines()[0] in out) == (0, True)
     assert run("sessions").code == 0

@@ -86,6 +86,7 @@ def test_the_fields_that_may_quote_a_conversation_are_these():
         "ToolsWithdrawn.reason",
         "GoalsChanged.changes",
         "GoalsChanged.left_out",
+        "JobEnded.said",
     }
     assert texts - quoting == {
         *("TokenEstimate.tokenizer", "TriggerDecision.reason", "TriggerDecision.model"),
@@ -98,7 +99,7 @@ def test_the_fields_that_may_quote_a_conversation_are_these():
         *("PromptOverBudget.part", "PromptOverBudget.reason", "TrustFaded.warning"),
         *("SummarizerChosen.model", "SummarizerChosen.reason"),
         *("Archival.what", "Archival.place", "EventsDropped.exporter", "Heartbeat.exporter"),
-        "MemoryAged.problem",
+        *("MemoryAged.problem", "JobEnded.kind"),
     }
 
 

@@ -72,6 +72,11 @@ def ageing_of(
     return replace(ageing, archives=archives)
 
 
+def day_of(scope: str) -> Lease:
+    """Return the lease that is held for a day after a scope was aged."""
+    return Lease(f"aged {scope}", clock_and_ids.new_id())
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """What a run has to do for one session."""
@@ -154,19 +159,21 @@ class MemoryAgeing:
         self,
         now: datetime | None = None,
         *,
+        session_id: str | None = None,
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
-        """Write the digests that are due, and archive the originals of the oldest sessions. A dry
-        run only reports. `progress` is called with the number of sessions done and their total,
-        first for digests, then for archives.
+        """Write the digests that are due, and archive the originals of the oldest sessions; with
+        `session_id`, of this session only. A dry run only reports. `progress` is called with the
+        number of sessions done and their total, first for digests, then for archives.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
         at, tell = now or self.clock(), progress or (lambda *_: None)
-        every, rows = self.store.sessions(scope=self.scope), list[AgeingRow]()
-        for row in self._rows(every, at, dry_run=dry_run):
+        one, rows = session_id and self.store.session(session_id), list[AgeingRow]()
+        every = [one] if one else self.store.sessions(scope=self.scope)
+        for row in self._rows(every, at, session_id, dry_run=dry_run):
             rows.append(row)
             tell(len(rows), len(every))
         moved = None if dry_run else self._moved(rows, at, tell)
@@ -232,7 +239,7 @@ class MemoryAgeing:
         """If a lease says that a run was completed within the last day, return an incomplete
         report. Otherwise call `age_in_turn`. A run takes that lease only when it is complete.
         """
-        day, now = Lease(f"aged {self.scope}", clock_and_ids.new_id()), self.clock()
+        day, now = day_of(self.scope), self.clock()
         # asks only: the lease expires at once
         if not self.store.hold_lease(day, now=now, until=now):
             return AgeingReport(complete=False)
@@ -257,12 +264,15 @@ class MemoryAgeing:
         self,
         every: Sequence[Session],
         now: datetime,
+        session_id: str | None = None,
         *,
         dry_run: bool = False,
         lease: Lease | None = None,
     ) -> Iterator[AgeingRow]:
-        """Do what is due, and yield a row for each session, in the order of `every`."""
-        notes = self.store.digest_notes(self.scope)
+        """Do what is due, and yield a row for each session, in the order of `every`. `session_id`
+        is that of the only one.
+        """
+        notes = self.store.digest_notes(self.scope, session_id)
         moved = self.archives.moved() if self.archives else {}
         for session in every:
             note = notes.get(session.id)

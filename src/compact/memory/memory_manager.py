@@ -572,19 +572,22 @@ class MemoryManager:
         self,
         now: datetime | None = None,
         *,
+        session_id: str | None = None,
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> AgeingReport:
         """Give each session of the scope the digest that fits its age, and archive the originals of
-        the oldest sessions. Important sessions age more slowly, and marked ones stay whole. Return
-        a report with a row for each session. A session that cannot be read is not changed; its row
-        says why. A dry run only reports. `progress` is called with the number of sessions done and
-        their total.
+        the oldest sessions; with `session_id`, only this session. Important sessions age more
+        slowly, and marked ones stay whole. Return a report with a row for each session. A session
+        that cannot be read is not changed; its row says why. A dry run only reports. `progress` is
+        called with the number of sessions done and their total.
 
         Raises:
+            NotFound: the scope has no such session.
             BlockingCallInLoop: a model writes the digests, and this thread runs an event loop.
         """
-        return self._ageing().age(now, dry_run=dry_run, progress=progress)
+        one = None if session_id is None else self.session(session_id).id
+        return self._ageing().age(now, session_id=one, dry_run=dry_run, progress=progress)
 
     def run_schedule(
         self,

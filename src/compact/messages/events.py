@@ -20,6 +20,7 @@ from compact.messages.policy import CompactPolicy
 
 Stage = Literal["identify", "prepare", "summarize", "checkpoint", "update", "validate"]
 STAGES: tuple[Stage, ...] = ("identify", "prepare", "summarize", "checkpoint", "update", "validate")
+Outcome = Literal["done", "again", "failed"]
 CONTENT: JsonDict = {"content": True}
 """Marks a field that may quote a conversation, also through a model's or server's answer."""
 
@@ -390,6 +391,21 @@ class MemoryAged(Event):
     """Number of sessions that could not be archived. The next run tries again."""
     problem: str = ""
     """Why the run, or the archiving of sessions, failed. It is empty if nothing failed."""
+
+
+class JobEnded(Event):
+    """A worker ended a job (docs/guides/workers.md)."""
+
+    kind: str
+    """`age`, `compress`, `embed` or `index`."""
+    outcome: Outcome
+    """`done`, `again` if it failed and is tried later, or `failed` if it is not tried again."""
+    seconds: float
+    """How long it took."""
+    tries: int
+    """How often it has been tried, with this time."""
+    said: str = Field(json_schema_extra=CONTENT)
+    """What was done, or why it failed."""
 
 
 class TrustFaded(Event):

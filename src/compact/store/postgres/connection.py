@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -159,6 +159,10 @@ class Connections:
             if self._scope is not None and self._all.is_walled:
                 db.execute(_SET_SCOPE, (self._scope,))
             yield lambda sql, given: _rows(db, sql, given)
+
+    def connection(self) -> AbstractContextManager[Connection]:
+        """Give a connection, with its errors in words, which names no scope by itself."""
+        return self._all.connection()
 
     def close(self) -> None:
         """Close all connections."""

@@ -150,11 +150,15 @@ class PostgresStore(PostgresSessions):
         rows = self._log(session_id).rows("digest")
         return CompressedConversation.model_validate(rows[0][1]) if rows else None
 
-    def digest_notes(self, scope: str | None) -> dict[str, DigestNote]:
-        """Return session id → facts about its digest."""
+    def digest_notes(
+        self, scope: str | None, session_id: str | None = None
+    ) -> dict[str, DigestNote]:
+        """Return session id → facts about its digest, of one session or of all."""
         sql = "SELECT session, body FROM compact.log WHERE scope = %s AND kind = 'digest'"
-        notes = {}
-        for session, body in self._server.query(sql, (self._own(scope),)):
+        given, notes = list[object]([self._own(scope)]), dict[str, DigestNote]()
+        if session_id is not None:
+            sql, given = f"{sql} AND session = %s", [*given, encoded(session_id)]
+        for session, body in self._server.query(sql, given):
             made = CompressedConversation.model_validate(codec.load(bytes(body)))
             size = len(encoded(made.text))
             notes[decoded(session)] = DigestNote(

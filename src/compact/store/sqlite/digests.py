@@ -16,7 +16,8 @@ from compact.text.digests import CompressedConversation, CompressionLevel, Diges
 _NOTES = """
     SELECT s.id, d.level, d.score, d.fingerprint, d.original_tokens, d.tokens,
         iif(typeof(d.text) = 'blob', substr(d.text, 1, 64), d.text)
-    FROM digests d JOIN sessions s ON s.key = d.session WHERE ?1 IS NULL OR s.scope = ?1
+    FROM digests d JOIN sessions s ON s.key = d.session WHERE (?1 IS NULL OR s.scope = ?1)
+        AND (?2 IS NULL OR s.id = ?2)
 """
 
 
@@ -28,9 +29,13 @@ def digest(db: apsw.Connection, session_id: str) -> CompressedConversation | Non
     return None if row is None else records.value_in(CompressedConversation, "digests", row)
 
 
-def digest_notes(db: apsw.Connection, scope: str | None) -> dict[str, DigestNote]:
-    """Return session id → facts about its digest. `scope` None means all scopes."""
-    rows = query(db, _NOTES, (None if scope is None else text(scope),))
+def digest_notes(
+    db: apsw.Connection, scope: str | None, session_id: str | None = None
+) -> dict[str, DigestNote]:
+    """Return session id → facts about its digest, of one session or of all. `scope` None means all
+    scopes.
+    """
+    rows = query(db, _NOTES, [None if each is None else text(each) for each in (scope, session_id)])
     return {
         text_of(name): DigestNote._make((CompressionLevel(level), *rest, expanded_size(told)))
         for name, level, *rest, told in rows
