@@ -6,6 +6,7 @@ from tests.engine.saying import (
     call,
     composed,
     edit,
+    fail,
     notes_of,
     result,
     run,
@@ -277,3 +278,48 @@ def test_where_somebody_is_served_every_change_is_told():
     ]
     told = story(served, 200)
     assert "book_berth(berth=B7, card=card_11) → price=90" in told
+
+
+REJECTED = (
+    "To https://example.org/x.git\n ! [rejected]        main -> main (fetch first)\n"
+    "error: failed to push some refs to 'https://example.org/x.git'"
+)
+PUSHED = "To https://example.org/x.git\n   1a2b3c4..5d6e7f8  main -> main"
+PULL = "https://example.org/x/pull/3"
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        ("git push origin main", REJECTED, "git push origin main failed → ! [rejected]"),
+        ("git push", f"Exit code 1\n{REJECTED}", "git push failed → ! [rejected]"),
+        ("git push", "fatal: no upstream branch", "git push failed → fatal: no upstream branch"),
+        ("git push; ./ship", f"Exit code 2\n{PUSHED}", "git push → https://example.org/x.git"),
+        ("git push", PUSHED, "git push → https://example.org/x.git"),
+        ("git push -q", "", "git push -q"),
+        ("git push -q", "Exit code 1", "git push -q failed"),
+        ("git push && git status", f"{PUSHED}\nnothing to commit", "git push → https://example"),
+        ("git commit -am 'Send'", "On branch a\nnothing to commit", "'Send' failed → nothing to"),
+        (
+            "git commit -am 'Send'",
+            "isort....Failed\nerror: hook failed",
+            "'Send' failed → error: hook",
+        ),
+        ("git commit -qm 'Send' && git status", "nothing to commit, clean", "-qm 'Send'"),
+        ("git push && gh pr create", f"{PUSHED}\n{PULL}", f"gh pr create → {PULL}"),
+        ("gh pr create", "pull request create failed: GraphQL: No commits", "create failed → pull"),
+        ("gh pr create", f"a pull request for a already exists:\n{PULL}", "create failed → a pull"),
+    ],
+)
+def test_what_was_published_is_told_with_whether_it_was(command, output, told):
+    """A push that was rejected is no push, with or without an exit code, and the other way round:
+    what git printed counts more than the exit code of the whole command.
+    """
+    line = story([said("user", "Send it."), *run(1, command, output)])
+    assert told in line
+    assert (" failed" in line) == (" failed" in told)
+
+
+def test_a_failed_push_is_told_where_the_host_calls_it_an_error():
+    line = story([said("user", "Send it."), *fail(1, "git push", REJECTED)])
+    assert "git push failed → ! [rejected]" in line

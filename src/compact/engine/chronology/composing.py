@@ -548,7 +548,7 @@ def _joined(deeds: Iterable[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str
             what = ""
         else:
             gave = f" → {deed.came_to}" if deed.came_to else ""
-            what = f"{what}{' failed' * (deed.kind == 'failed')}{gave}"
+            what = f"{what}{' failed' * (deed.failed or deed.kind == 'failed')}{gave}"
         told[deed.kind, what] = max(number, told.get((deed.kind, what), 0.0))
     for (kind, what), number in told.items():
         text = what

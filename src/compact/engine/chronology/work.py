@@ -18,7 +18,13 @@ from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
 from compact.text import anchors
 from compact.text.commands import program_of, steps_of
-from compact.text.outcomes import checks_came_to, outcome_of, target_of, verdict_of_check
+from compact.text.outcomes import (
+    checks_came_to,
+    outcome_of,
+    refusal_of,
+    target_of,
+    verdict_of_check,
+)
 from compact.text.recalls import asks
 from compact.text.sentences import beginning
 
@@ -81,8 +87,10 @@ _LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MU
 """A task in a list: id, status and words, without what may follow in brackets."""
 _WAY = regex(r"\A\s*cd [^\s&;]+\s*(?:&&|;)\s*")
 """A `cd` before the real command."""
-_PUBLISHES = regex(r"git push\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b")
-"""A step of a command that publishes something."""
+_PUBLISHES = regex(
+    r"git (?:commit|push)\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b"
+)
+"""A step of a command that others see."""
 _TRACEBACK = "Traceback (most recent call last)"
 """The first line of a Python traceback. The last line names the error."""
 _URL = regex(r"https?://[^\s\"'<>)]+")
@@ -101,6 +109,8 @@ class Deed(NamedTuple):
     what: str
     came_to: str = ""
     """The result, as printed."""
+    failed: bool = False
+    """Whether nothing changed, of kind `changed`."""
 
 
 class Run(NamedTuple):
@@ -332,9 +342,10 @@ class WorkLog:
             self.unchecked.clear()
         programs = set(map(program_of, steps_of(asked.script)))
         works = not programs.isdisjoint(("git", "gh"))
-        changed = self._note_repository(result.text, asked.script) if works else []
-        changed += _published(asked.script, result.text)
-        self.deeds += [Deed(position, "changed", told) for told in changed]
+        made = self._note_repository(result.text, asked.script) if works else []
+        changed = [Deed(position, "changed", told) for told in made]
+        changed += _published(asked.script, result.text, failed, position, is_made=bool(made))
+        self.deeds += changed
         if not (checks or changed):
             came: Kind = "looked" if failed is None else "failed"
             told = f"`{_shortened('; '.join(asked.script.strip().splitlines()))}`"
@@ -443,11 +454,24 @@ def _about(call: ToolCall) -> str:
     return " ".join((call.name, beginning(target_of(call), _MOST_ASKED))).strip()
 
 
-def _published(script: str, text: str) -> list[str]:
-    """Return what a command published, with the address that it printed."""
+def _published(
+    script: str, text: str, failed: str | None, position: int, *, is_made: bool
+) -> Iterator[Deed]:
+    """Yield what a command published, with the address that it printed, or why it did not. With
+    `is_made`, its commits are known already.
+    """
     steps = [step for step in steps_of(script) if _PUBLISHES.match(step)]
-    found = _URL.search(text) if steps else None
-    return [_shortened(step) + (f" → {found[0]}" if found else "") for step in steps]
+    if "git status" in script:
+        text = text.replace("nothing to commit", "")  # of the state, not of a commit
+    found = _URL.findall(text) if steps else []
+    for step in steps:
+        if step.startswith("git commit") and (is_made or _ELSEWHERE.search(script)):
+            continue
+        why = refusal_of(step, text, failed)
+        came_to = (
+            (found[-step.startswith("gh")] if found else "") if why is None else why[:_MOST_ASKED]
+        )
+        yield Deed(position, "changed", _shortened(step), came_to, failed=why is not None)
 
 
 def _facts_of(text: str) -> list[str]:
