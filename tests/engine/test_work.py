@@ -323,3 +323,68 @@ def test_what_was_published_is_told_with_whether_it_was(command, output, told):
 def test_a_failed_push_is_told_where_the_host_calls_it_an_error():
     line = story([said("user", "Send it."), *fail(1, "git push", REJECTED)])
     assert "git push failed → ! [rejected]" in line
+
+
+def listed(messages):
+    """The names of a checkpoint, those that it tells of as written, and its story."""
+    text = composed([said("user", "Tidy up."), *messages, said("user", "Go on.")], 1_200)
+    return section(text, "Names"), section(text, "Now"), section(text, "Story")
+
+
+@pytest.mark.parametrize(
+    "deletion",
+    [
+        run(3, "cd /repo && git rm -q src/old_helper.py", ""),
+        run(3, "rm -rf '/repo/src/old_helper.py' build", ""),
+        run(3, "cd /repo/src; mv old_helper.py ../attic.py", ""),
+        [call("d", "delete_file", {"path": "src/old_helper.py"}), result("d", "done")],
+        [
+            call("d", "apply_patch", {"patch": "*** Begin\n*** Delete File: src/old_helper.py\n"}),
+            result("d", "Success"),
+        ],
+        [
+            call("d", "patch", {"diff": "--- a/src/old_helper.py\n+++ /dev/null\n@@ -1 +0,0 @@"}),
+            result("d", "patched"),
+        ],
+    ],
+)
+def test_a_deleted_file_is_listed_nowhere_and_not_told_as_written(deletion):
+    """Nor is what was defined in it, though somebody says once more that it was deleted."""
+    written = edit(1, "/repo/src/old_helper.py", new="class ObsoleteThing:\n    pass\n")
+    other = edit(2, "/repo/src/fresh_helper.py", new="class FreshThing:\n    pass\n")
+    bye = said("assistant", "The old_helper.py is gone.")
+    names, now_, told = listed([*written, *other, *deletion, bye])
+    assert "old_helper" not in names + now_
+    assert "ObsoleteThing" not in names + told
+    assert "wrote fresh_helper.py (FreshThing)" in told
+    assert "fresh_helper.py" in now_
+
+
+def test_a_file_that_was_deleted_and_written_again_is_listed():
+    again = [
+        *edit(1, "/repo/src/mail.py"),
+        *run(2, "rm /repo/src/mail.py", ""),
+        *edit(3, "/repo/src/mail.py"),
+    ]
+    assert "mail.py" in listed(again)[1]
+
+
+def test_a_deletion_that_failed_deletes_nothing():
+    kept = [*edit(1, "/repo/src/mail.py"), *fail(2, "rm /repo/src/mail.py", "Permission denied")]
+    assert "mail.py" in listed(kept)[1]
+
+
+def test_one_of_two_files_of_a_name_is_deleted():
+    both = [*edit(1, "/repo/a/mail.py"), *edit(2, "/repo/b/mail.py")]
+    assert notes_of([*both, *run(3, "cd /repo/a && rm mail.py", "")]).work.files.keys() == {
+        "/repo/b/mail.py"
+    }
+
+
+def test_a_function_that_an_edit_removed_is_no_name_unless_it_moved():
+    new = edit(1, "src/mail.py", new="def send_mail(): ...\ndef gone_function(): ...\n")
+    removed = edit(2, "src/mail.py", old="def gone_function(): ...\n", new="")
+    assert "gone_function" not in notes_of([*new, *removed]).ledger.uses
+    moved = edit(3, "src/post.py", new="def gone_function(): ...\n")
+    assert "gone_function" in notes_of([*new, *moved, *removed]).ledger.uses
+    assert "gone_function" in notes_of([*new, *removed, *moved]).ledger.uses

@@ -6,6 +6,7 @@ checks, files written since then, branch and commit.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -44,8 +45,13 @@ WORKS = _COMMAND_KEYS | EDIT_KEYS - {"content"}
 _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
 _DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
 _PATCHES = frozenset(("patch", "diff"))
-_PATCHED = regex(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.MULTILINE)
-"""The line in which a patch names a file that it changes."""
+_PATCHED = regex(r"^(?:\*\*\* (?:Add|Update) File: |\+\+\+ (?:b/)?)(?!/dev/null)(\S+)", re.M)
+_UNMADE = regex(
+    r"^(?:\*\*\* Delete File: (\S+)|--- (?:a/)?(\S+).*\n\+\+\+ /dev/null)", re.MULTILINE
+)
+"""The line in which a patch names a file that it changes (`_PATCHED`) or deletes (`_UNMADE`)."""
+_DELETES = ("delete", "remove", "unlink")
+"""How the name of a tool begins that deletes files."""
 _LONGEST_PATH = 300
 """Most characters of a path. A longer argument is not a path."""
 _COMMITTED = regex(
@@ -69,7 +75,6 @@ _LOOKS = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """First words in the names of tools that look something up."""
-_SPACE = regex(r"\s")
 _MOST_ASKED, _MOST_GIVEN, _MOST_COMMAND, _MOST_NAMES = 200, 200, 70, 5
 """Most characters of a request, of a result and of a command; most names that a call defines."""
 _MOST_DATA, _MOST_FACTS = 20_000, 4_000
@@ -142,8 +147,12 @@ class _Asked(NamedTuple):
     """The whole command."""
     files: tuple[str, ...] = ()
     """Files that the call writes."""
+    deletes: tuple[str, ...] = ()
+    """Files and branches that the call deletes."""
     defines: tuple[str, ...] = ()
     """Functions and types that the call defines in those files."""
+    undefines: tuple[str, ...] = ()
+    """Functions and types that the call replaces by others, or by nothing."""
     task: str = ""
     """The words of the task that the call creates."""
     subject: str = ""
@@ -185,6 +194,8 @@ class WorkLog:
     branch: str = ""
     commit: str = ""
     """The newest commit: hash and title."""
+    gone: list[str] = field(default_factory=list)
+    """Files, branches, functions and types that calls deleted. The reader of the list clears it."""
     plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
     """The newest plan that was shown to the user, and the user's verdict."""
     last: int = 0
@@ -195,6 +206,8 @@ class WorkLog:
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
     """File that was read → the call's arguments, and position of the last result."""
+    _home: dict[str, str] = field(default_factory=dict)
+    """Function or type → the file in which a call defined it last."""
     _facts: dict[str, None] = field(default_factory=dict)
     """Facts seen in data and calls, newest last. Facts not seen before are reported first."""
 
@@ -210,9 +223,11 @@ class WorkLog:
         subject = (*named, "")[0]
         self.calls += 1
         self.commands += bool(script)
-        defines = () if all(file.endswith(_DOCUMENTS) for file in files) else _defined(values)
+        is_code = not all(file.endswith(_DOCUMENTS) for file in files)
+        defines, undefines = _defined(values) if is_code else ((), ())
+        deletes = tuple(_deleted(call, values, script, named))
         self._asked[call.id] = _Asked(
-            call, position, script, files, defines, self._task(call), subject
+            call, position, script, files, deletes, defines, undefines, self._task(call), subject
         )
         while len(self._asked) > MOST_KEPT:
             del self._asked[next(iter(self._asked))]
@@ -278,11 +293,12 @@ class WorkLog:
             self._overtake(asked, position)
             self._note_tasks(asked, result.text[:_LOOKED_AT])
             self._wrote(asked, position)
+            self._deleted(asked, position)
         if asked.script:
             self._ran(asked, result, line if failed else None, position)
         elif failed:
             self.deeds.append(Deed(position, "failed", _about(asked.call), line))
-        elif not asked.files:
+        elif not (asked.files or asked.deletes):
             self.deeds.append(self._deed_of(asked, result, position))
 
     def _overtake(self, asked: _Asked, position: int) -> None:
@@ -297,10 +313,34 @@ class WorkLog:
 
     def _wrote(self, asked: _Asked, position: int) -> None:
         for file in asked.files:
-            self.deeds.append(Deed(position, "wrote", file, " ".join(asked.defines)))
+            told = " ".join(asked.defines[:_MOST_NAMES])
+            self.deeds.append(Deed(position, "wrote", file, told))
             self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         self.unchecked.update(dict.fromkeys(asked.files, position))
         self.uncommitted.update(dict.fromkeys(asked.files, position))
+        gone = [x for x in asked.undefines if self._home.get(x) in (None, *asked.files)]
+        self.gone += gone
+        for name in gone:
+            self._home.pop(name, None)
+        self._home.update(dict.fromkeys(asked.defines, (*asked.files, "")[0]))
+
+    def _deleted(self, asked: _Asked, position: int) -> None:
+        """Forget files that a call deleted, with what was defined in them."""
+        for name in asked.deletes:
+            known = anchors.names_of_file(name, dict.fromkeys((*self.files, *self.read)))
+            for file in known:
+                for table in (self.files, self.read, self.unchecked, self.uncommitted):
+                    table.pop(file, None)
+                if (read := self._read.pop(file, None)) is not None:
+                    self.stale.add(read[1])
+                self.gone += [x for x, home in self._home.items() if home == file]
+            self.gone += [name, *known]
+            if not asked.script:
+                self.deeds.append(Deed(position, "called", f"deleted {name}"))
+            kept = [x for x in self.deeds if x.kind != "wrote" or x.what not in known]
+            if len(kept) < len(self.deeds):
+                self.deeds, self._sizes = kept, (None, [])
+                self.runs.clear()
 
     def _deed_of(self, asked: _Asked, result: ToolResult, position: int) -> Deed:
         """Build the deed of a call without command or file: its arguments and result, new facts
@@ -367,7 +407,7 @@ class WorkLog:
         made = list[str]()
         if "show-current" in script or "--abbrev-ref HEAD" in script:
             named = text.strip()
-            self.branch = named if named and not _SPACE.search(named) else self.branch
+            self.branch = named if len(named.split()) == 1 else self.branch
         for found in _BRANCH.finditer(text[:_LOOKED_AT]):
             self.branch = found["branch"]
         for found in _COMMITTED.finditer(text[:_LOOKED_AT]):
@@ -404,7 +444,8 @@ class WorkLog:
         self._sizes = self._sizes[0], self._sizes[1][gone:]
         del self.deeds[:gone]
         self.stale = set(sorted(self.stale)[-MOST_KEPT:])
-        for files in (self.unchecked, self.uncommitted, self.files, self.read, self._read):
+        tables = self.unchecked, self.uncommitted, self.files, self.read, self._read, self._home
+        for files in tables:
             while len(files) > MOST_KEPT:
                 del files[next(iter(files))]
 
@@ -496,18 +537,41 @@ def _joined(facts: Iterable[str], most: int) -> str:
     return ", ".join(told)
 
 
-def _defined(values: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the names that a call defines in what it writes but not in what it replaces."""
-    before = {
-        name for key, text in values if key.startswith("old_") for name in _DEFINED.findall(text)
-    }
-    new = (
-        name
-        for key, text in values
-        if key in EDIT_KEYS and not key.startswith("old_")
-        for name in _DEFINED.findall(text)
+def _defined(values: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names that a call defines in what it writes but not in what it replaces, and
+    those of which the reverse is true.
+    """
+    texts = [(key.startswith("old_"), text) for key, text in values if key in EDIT_KEYS]
+    old, new = (
+        dict.fromkeys(x for is_old, text in texts if is_old is each for x in _DEFINED.findall(text))
+        for each in (True, False)
     )
-    return tuple(dict.fromkeys(name for name in new if name not in before))[:_MOST_NAMES]
+    return tuple(x for x in new if x not in old), tuple(x for x in old if x not in new)
+
+
+def _deleted(
+    call: ToolCall, values: Sequence[tuple[str, str]], script: str, named: Sequence[str]
+) -> Iterator[str]:
+    """Yield the files and branches that a call deletes, as it names them."""
+    for found in (found for k, v in values if k in _PATCHES for found in _UNMADE.findall(v)):
+        yield "".join(found)
+    if call.name.lower().rpartition("__")[2].startswith(_DELETES):
+        yield from named
+    folder = ""
+    for step in (
+        steps_of(script) if "rm " in script or "branch" in script or "mv " in script else ()
+    ):
+        words = [word.strip("'\"") for word in step.split()]
+        names = [word.rstrip("/") for word in words if not word.startswith("-")]
+        is_git = names[0] == "git" if names else False
+        verb, *names = names[is_git:] or [""]
+        if verb == "cd" and names:
+            folder = posixpath.join(folder, names[0])
+        elif verb in ("rm", "mv"):
+            deleted = names[:-1] if verb == "mv" else names
+            yield from (posixpath.normpath(posixpath.join(folder, x)) for x in deleted if x)
+        elif verb == "branch" and not {"-d", "-D", "--delete"}.isdisjoint(words):
+            yield from names
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, str]]:
