@@ -50,6 +50,8 @@ _UNMADE = regex(
     r"^(?:\*\*\* Delete File: (\S+)|--- (?:a/)?(\S+).*\n\+\+\+ /dev/null)", re.MULTILINE
 )
 """The line in which a patch names a file that it changes (`_PATCHED`) or deletes (`_UNMADE`)."""
+_SHOWS = frozenset(("bat", "cat", "head", "less", "more", "nl", "sed", "tail"))
+"""Programs that show a file, and change it only if they are told to."""
 _DELETES = ("delete", "remove", "unlink")
 """How the name of a tool begins that deletes files."""
 _LONGEST_PATH = 300
@@ -156,7 +158,7 @@ class _Asked(NamedTuple):
     task: str = ""
     """The words of the task that the call creates."""
     subject: str = ""
-    """The first file that the call names."""
+    """The first file that the call names; of a command, the one file that it only shows."""
 
 
 @dataclass(slots=True)
@@ -220,7 +222,7 @@ class WorkLog:
         for file in named:
             self.read.pop(file, None)
             self.read[file] = position
-        subject = (*named, "")[0]
+        subject = _shown(script) if script else (*named, "")[0]
         self.calls += 1
         self.commands += bool(script)
         is_code = not all(file.endswith(_DOCUMENTS) for file in files)
@@ -303,9 +305,9 @@ class WorkLog:
 
     def _overtake(self, asked: _Asked, position: int) -> None:
         for file in asked.files:
-            if (read := self._read.pop(file, None)) is not None:
-                self.stale.add(read[1])
-        if asked.subject and not (asked.files or asked.script):
+            for same in anchors.names_of_file(file, self._read):
+                self.stale.add(self._read.pop(same)[1])
+        if asked.subject and not asked.files:
             read = self._read.pop(asked.subject, None)
             if read is not None and read[0] == asked.call.arguments:
                 self.stale.add(read[1])
@@ -557,21 +559,38 @@ def _deleted(
         yield "".join(found)
     if call.name.lower().rpartition("__")[2].startswith(_DELETES):
         yield from named
-    folder = ""
-    for step in (
-        steps_of(script) if "rm " in script or "branch" in script or "mv " in script else ()
-    ):
-        words = [word.strip("'\"") for word in step.split()]
+    for folder, verb, words in _walked(script):
         names = [word.rstrip("/") for word in words if not word.startswith("-")]
-        is_git = names[0] == "git" if names else False
-        verb, *names = names[is_git:] or [""]
-        if verb == "cd" and names:
-            folder = posixpath.join(folder, names[0])
-        elif verb in ("rm", "mv"):
-            deleted = names[:-1] if verb == "mv" else names
+        if verb in ("rm", "mv", "git rm", "git mv"):
+            deleted = names[:-1] if verb.endswith("mv") else names
             yield from (posixpath.normpath(posixpath.join(folder, x)) for x in deleted if x)
-        elif verb == "branch" and not {"-d", "-D", "--delete"}.isdisjoint(words):
+        elif verb == "git branch" and not {"-d", "-D", "--delete"}.isdisjoint(words):
             yield from names
+
+
+def _shown(script: str) -> str:
+    """Return the file that a command shows and does nothing else with; empty if there is none."""
+    files = list[str]()
+    for folder, verb, words in _walked(script) if ">" not in script else ():
+        if verb not in _SHOWS or any(word.startswith("-i") for word in words):
+            return ""
+        files += (posixpath.join(folder, word) for word in words if anchors.is_file(word))
+    return files[0] if len(files) == 1 else ""
+
+
+def _walked(script: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the steps of a command: the folder that it is in, its program, and the other words.
+    Changes of folder are left out; git's program is two words.
+    """
+    folder = ""
+    for step in steps_of(script):
+        verb, *words = [word.strip("'\"") for word in step.split()]
+        if verb == "cd" and words:
+            folder = posixpath.join(folder, words[0])
+        elif verb == "git" and words:
+            yield folder, f"git {words[0]}", words[1:]
+        else:
+            yield folder, verb, words
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, str]]:
