@@ -388,3 +388,55 @@ def test_a_function_that_an_edit_removed_is_no_name_unless_it_moved():
     moved = edit(3, "src/post.py", new="def gone_function(): ...\n")
     assert "gone_function" in notes_of([*new, *moved, *removed]).ledger.uses
     assert "gone_function" in notes_of([*new, *removed, *moved]).ledger.uses
+
+
+FRAMES = "\n".join(f'  File "deep_{i}.py", line {i}, in frame_{i}' for i in range(9))
+TRACE = f"Exit code 1\nTraceback (most recent call last):\n{FRAMES}\nKeyError: 'pier'"
+
+
+@pytest.mark.parametrize(
+    ("failure", "passing", "is_cleared"),
+    [
+        (run(1, "python ship.py", TRACE), run(2, "python ship.py", "all good"), True),
+        (run(1, "pytest -q", f"{FRAMES}\n{FAILED}"), run(2, "pytest tests", "1 passed"), True),
+        (run(1, "python ship.py", TRACE), run(2, "python other.py", "all good"), False),
+        (run(1, "python ship.py", TRACE), run(2, "python ship.py", TRACE), False),
+        (fail(1, "pytest -q && ruff check .", f"4 passed\n{TRACE}"), run(2, "pytest", "ok"), False),
+    ],
+)
+def test_an_error_that_a_later_pass_cleared_is_outdated(failure, passing, is_cleared):
+    """What only its frames name is no name any more; the newest other output is."""
+    read = [call("r", "read", {"file_path": "src/mail.py"}), result("r", "import deep_1.py")]
+    notes = notes_of([*read, *failure, *passing])
+    assert (notes.work.stale == {3}) == is_cleared
+    assert ("deep_3.py" in notes.ledger.uses) != is_cleared
+    assert "deep_1.py" in notes.ledger.uses
+
+
+def test_an_error_beside_other_results_in_one_message_stays():
+    both = result("run2", TRACE).with_parts(
+        [*result("run2", TRACE).parts, *result("r", "import deep_1").parts]
+    )
+    asked = call("r", "read", {"file_path": "src/mail.py"}), run(2, "python ship.py", "")[0]
+    notes = notes_of([*asked, both, *run(3, "python ship.py", "all good")])
+    assert not notes.work.stale
+
+
+def test_a_file_that_a_command_showed_is_outdated_once_it_is_written():
+    shown = run(1, "cd /repo/src && cat mail.py | head -50", "import os")
+    assert notes_of([*shown, *edit(2, "/repo/src/mail.py")]).work.stale == {1}
+    assert not notes_of([*shown, *edit(2, "/repo/src/post.py")]).work.stale
+    searched = run(1, "cd /repo/src && grep import mail.py", "import os")
+    assert not notes_of([*searched, *edit(2, "/repo/src/mail.py")]).work.stale
+
+
+def test_a_check_is_told_before_what_was_written():
+    """First and last outcome, where there is no room for both."""
+    work = [
+        *fail(1, "pytest -q", FAILED),
+        *(m for i in range(4) for m in edit(9 + i, f"src/app/mail_number_{i}.py")),
+        *run(2, "pytest -q", "12 passed"),
+    ]
+    told = story([said("user", "See to the mail."), *work], 60)
+    assert "→ 12 passed" in told
+    assert "wrote" not in told

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from heapq import heappop, heappush, heapreplace
 from importlib.resources import files
@@ -350,6 +350,14 @@ class Ledger:
                 self._changed.add(name)
                 if use.times < 1:
                     del self.uses[name]
+
+    def forget_results(self, positions: Collection[int]) -> None:
+        """Remove the anchors that only the results at these positions hold."""
+        self.uses = {
+            name: use
+            for name, use in self.uses.items()
+            if use.own >= 0 or use.position not in positions or use.times > len(positions)
+        }
 
     def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
         """Return anchors with their uses and approximate odds, the likeliest first.

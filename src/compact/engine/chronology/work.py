@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from compact.engine.chronology.cutting import gist, stub_of
@@ -192,7 +193,11 @@ class WorkLog:
     read: dict[str, int] = field(default_factory=dict)
     """File that calls named → position of the last such call; the newest last."""
     stale: set[int] = field(default_factory=set)
-    """Positions of outdated results: the file was read again or written since."""
+    """Positions of outdated results: the file was read again or written since, or what failed there
+    passed since.
+    """
+    cleared: set[int] = field(default_factory=set)
+    """The newest of them that a pass cleared. The reader empties it."""
     branch: str = ""
     commit: str = ""
     """The newest commit: hash and title."""
@@ -208,6 +213,10 @@ class WorkLog:
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
     """File that was read → the call's arguments, and position of the last result."""
+    _failing: dict[str, list[int]] = field(default_factory=dict)
+    """Kind of check, command or call → positions of the failures since it last passed."""
+    _several: set[int] = field(default_factory=set)
+    """Positions of messages with several results."""
     _home: dict[str, str] = field(default_factory=dict)
     """Function or type → the file in which a call defined it last."""
     _facts: dict[str, None] = field(default_factory=dict)
@@ -282,6 +291,8 @@ class WorkLog:
 
     def result(self, result: ToolResult, position: int) -> None:
         """Record the result of a call."""
+        if position == self.last:
+            self._several.add(position)
         asked, self.last = self._asked.pop(result.call_id, None), position
         if asked is None or asks(asked.call):
             return
@@ -296,6 +307,8 @@ class WorkLog:
             self._note_tasks(asked, result.text[:_LOOKED_AT])
             self._wrote(asked, position)
             self._deleted(asked, position)
+        if not asked.script:
+            self._cleared(_about(asked.call), position if failed else None)
         if asked.script:
             self._ran(asked, result, line if failed else None, position)
         elif failed:
@@ -372,6 +385,15 @@ class WorkLog:
         while len(self._facts) > _MOST_FACTS:
             del self._facts[next(iter(self._facts))]
 
+    def _cleared(self, what: str, failed_at: int | None) -> None:
+        """Record where something failed. If it passed, its failures are outdated."""
+        found = self._failing.pop(what, [])
+        if failed_at is not None:
+            self._failing[what] = [*found[-MOST_KEPT:], failed_at]
+            return
+        self.cleared |= set(found) - self._several - set(chain(*self._failing.values()))
+        self.stale |= self.cleared
+
     def _ran(self, asked: _Asked, result: ToolResult, failed: str | None, position: int) -> None:
         """Record a command: its checks and changes, or only that it ran or failed."""
         checks = checks_came_to(asked.script, result.text, failed)
@@ -380,6 +402,7 @@ class WorkLog:
             self.checked.pop(kind, None)
             self.checked[kind] = Check(position, _shortened(step), said, passed=line is None)
             self.deeds.append(Deed(position, "checked", _shortened(step), said))
+            self._cleared(kind, None if line is None else position)
         if any(line is None for _, line in checks.values()):
             self.unchecked.clear()
         programs = set(map(program_of, steps_of(asked.script)))
@@ -391,6 +414,7 @@ class WorkLog:
         if not (checks or changed):
             came: Kind = "looked" if failed is None else "failed"
             told = f"`{_shortened('; '.join(asked.script.strip().splitlines()))}`"
+            self._cleared(told, None if failed is None else position)
             self.deeds.append(Deed(position, came, told, failed or ""))
 
     def _note_tasks(self, asked: _Asked, text: str) -> None:
@@ -446,8 +470,9 @@ class WorkLog:
         self._sizes = self._sizes[0], self._sizes[1][gone:]
         del self.deeds[:gone]
         self.stale = set(sorted(self.stale)[-MOST_KEPT:])
-        tables = self.unchecked, self.uncommitted, self.files, self.read, self._read, self._home
-        for files in tables:
+        self._several = set(sorted(self._several)[-MOST_KEPT:])
+        tables = self.unchecked, self.uncommitted, self.files, self.read, self._read
+        for files in (*tables, self._home, self._failing):
             while len(files) > MOST_KEPT:
                 del files[next(iter(files))]
 
