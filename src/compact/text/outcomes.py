@@ -111,8 +111,14 @@ def target_of(call: ToolCall) -> str:
     texts = dict(strings)  # keeps a list's last text: in a shell's arguments, the command
     said = next((texts[key] for key in _TARGETS if key in texts), "")
     said = said or next((v for _, v in strings if len(v) < 300), "")
-    said = _FOLDER.sub("", said.strip(), count=1).replace("\\\n", " ")
-    return said.partition("\n")[0].strip()
+    return without_folder(said).replace("\\\n", " ").partition("\n")[0].strip()
+
+
+def without_folder(command: str) -> str:
+    """Return a command without the change of folder before it."""
+    command = command.strip()
+    way = _FOLDER.match(command)
+    return command[way.end() :] if way else command
 
 
 def command_of(call: ToolCall) -> str:

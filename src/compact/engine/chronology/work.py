@@ -26,6 +26,7 @@ from compact.text.outcomes import (
     refusal_of,
     target_of,
     verdict_of_check,
+    without_folder,
 )
 from compact.text.recalls import asks
 from compact.text.sentences import beginning
@@ -93,8 +94,6 @@ _DOCUMENTS = (".md", ".rst", ".txt")
 _TASK_ID = regex(r"#(\d+)")
 _LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
 """A task in a list: id, status and words, without what may follow in brackets."""
-_WAY = regex(r"\A\s*cd [^\s&;]+\s*(?:&&|;)\s*")
-"""A `cd` before the real command."""
 _PUBLISHES = regex(
     r"git (?:commit|push)\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b"
 )
@@ -514,7 +513,7 @@ def _asked_for(values: Sequence[tuple[str, str]]) -> list[str]:
 
 def _shortened(command: str) -> str:
     """Shorten a command to its start, without a leading `cd`."""
-    words = " ".join(_WAY.sub("", command).split())
+    words = " ".join(without_folder(command).split())
     return words if len(words) <= _MOST_COMMAND else f"{words[:_MOST_COMMAND].rstrip()}…"
 
 

@@ -66,7 +66,7 @@ RULES: Sequence[Rule] = (
     Rule(
         "checks",
         work_log.checks,
-        "It called a check passed whose last run failed. Say how each check came out last.",
+        "It called done what had failed. Say how each check, commit, push and change ended.",
         refuses=False,
     ),
     Rule("cap", form.cap, "It was too long. Tell less of it.", holds_for_persons=True),
