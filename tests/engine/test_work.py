@@ -2,6 +2,7 @@
 
 import pytest
 
+from compact import CompactPolicy, plan
 from tests.engine.saying import (
     call,
     composed,
@@ -440,3 +441,25 @@ def test_a_check_is_told_before_what_was_written():
     told = story([said("user", "See to the mail."), *work], 60)
     assert "→ 12 passed" in told
     assert "wrote" not in told
+
+
+@pytest.mark.parametrize("most", [1_000, 1_200, 1_400, 1_600])
+def test_in_view_outdated_output_gives_way_to_current_output(most):
+    """Room that is left goes to what is current first, though the outdated is newer."""
+
+    def read(name):
+        text = "\n".join(f"def {name}_{i}(x): return x + {i}" for i in range(60))
+        asked = call(name, "read", {"file_path": f"src/{name}.py"})
+        return [asked, result(name, text)]
+
+    messages = [
+        said("user", "See to the mail."),
+        *read("current"),
+        *read("overtaken"),
+        *edit(1, "src/overtaken.py"),
+        said("user", "Go on."),
+    ]
+    policy = CompactPolicy(keep_tool_pairs=20)
+    shown = plan(messages, max_tokens=most, tokenizer="o200k", policy=policy).context.messages
+    lines = {r.call_id: r.text.count("\n") for m in shown for r in m.tool_results}
+    assert lines.get("current", 0) > lines.get("overtaken", 0)
