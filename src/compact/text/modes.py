@@ -41,7 +41,7 @@ class KindWeights:
     called: float = 60.0
     """A call that may have changed something outside."""
     failed: float = 1.5
-    checked: float = 24.0
+    checked: float = 6.0
     wrote: float = 20.0
     looked: float = 1.0
     decided: float = 1.0

@@ -554,6 +554,8 @@ def _joined(deeds: Iterable[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str
         text = what
         if kind == "checked":
             first, last = checks[what][0], checks[what][-1]
+            if first.startswith("failed") and not last.startswith("failed"):
+                first, kind = "failed", "wrote"  # work that bore fruit; its error is cleared
             text = f"`{what}`: {first if first == last else f'{first} → {last}'}"
         elif kind == "wrote":
             text = f"wrote {', '.join(_written(*each) for each in files.items())}"
