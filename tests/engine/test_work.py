@@ -432,9 +432,7 @@ def test_a_file_that_a_command_showed_is_outdated_once_it_is_written():
 
 
 def test_a_check_is_told_before_what_was_written():
-    """First and last outcome, where there is no room for both: a pass after a failure weighs as much
-    as a file, and the failure that it cleared is told by one word.
-    """
+    """A pass after a failure, where there is no room for both. What it cleared is one word."""
     work = [
         *fail(1, "pytest -q", FAILED),
         *(m for i in range(4) for m in edit(9 + i, f"src/app/mail_number_{i}.py")),
