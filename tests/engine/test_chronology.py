@@ -183,8 +183,8 @@ def test_of_a_check_its_first_and_last_outcome_and_of_a_file_how_often_it_was_wr
         said("assistant", "The mail is sent."),
     ]
     (line,) = [x for x in story(messages).splitlines() if x.startswith("  Did: ")]
-    assert re.search(r"`pytest -q`: failed: \S*test_sends.*? → 12 passed", line)
-    assert "is_sent" not in line
+    assert "`pytest -q`: failed → 12 passed" in line
+    assert "test_sends" not in line
     assert "wrote mail.py ×2, post.py" in line
     assert re.search(r"`cp post.txt /srv` failed → .*cannot stat 'post.txt'", line)
 

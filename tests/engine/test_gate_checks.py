@@ -8,7 +8,7 @@ from compact import Message, plan
 from compact.engine.gate import ground
 from compact.engine.stories.abstractive import ModelSummarizer
 from compact.messages.checkpoints import SummaryRequest
-from tests.engine.saying import edit, fail, notes_of, run, said
+from tests.engine.saying import call, edit, fail, notes_of, result, run, said
 from tests.engine.test_abstractive import COUNTER, Answering
 
 BROKEN = "FAILED tests/test_mail.py::test_sends - KeyError: 'to'\n1 failed, 3 passed"
@@ -53,6 +53,79 @@ def test_a_check_that_failed_last_is_not_called_passed(story: str, is_wrong: boo
 def test_a_check_that_passed_again_is_called_passed():
     mended = [*WORK, *edit(2, "src/app/mail.py"), *run(4, "pytest -q tests", "4 passed")]
     assert ground.contradicted(WRONG, request(mended)) == []
+
+
+REFUSED = [
+    said("user", "Send the mail and book seat 12A for ole_3, please."),
+    *edit(1, "src/app/mail.py"),
+    *fail(2, "pytest -q tests", BROKEN),
+    *run(3, "git commit -am 'Send'", "On branch main\nnothing to commit, working tree clean"),
+    *run(4, "git push", "error: failed to push some refs to 'origin'"),
+    *run(5, "gh pr create --fill", "pull request create failed: GraphQL: No commits"),
+    call("c1", "book_reservation", {"user": "ole_3", "seat": "12A"}),
+    result("c1", '{"error": "seat 12A is taken"}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("story", "log"),
+    [
+        ("The work was committed, after a KeyError was seen.", "nothing to commit"),
+        ("They ran git; the commit succeeded.", "nothing to commit"),
+        ("The mail was not committed: there was nothing to commit.", ""),
+        ("The assistant tried to commit and to push the mail.", ""),
+        (
+            "It was pushed to origin without trouble, after one test failed.",
+            "error: failed to push",
+        ),
+        ("The mail was pushed, but the remote rejected it.", ""),
+        ("The user asked that the mail be pushed.", ""),
+        ("A pull request was opened.", "GraphQL: No commits"),
+        ("A pull request could not be opened; gh failed.", ""),
+        ("Seat 12A was booked for ole_3.", "seat 12A is taken"),
+        ("The reservation was booked.", "seat 12A is taken"),
+        ("The user had booked a hotel for Tuesday.", ""),
+        ("Seat 12A was not booked: it is taken.", ""),
+        ("One test failed with KeyError 'to', and was fixed. It is green now.", "test_sends"),
+        ("One test failed with KeyError 'to'. The mail was edited and is tidy now.", ""),
+    ],
+)
+def test_what_failed_last_is_not_called_done(story: str, log: str):
+    """Neither a commit, a push or a pull request, nor what a tool answered with an error."""
+    found = work_log.contradicted(story, request(REFUSED))
+    assert len(found) == bool(log)
+    assert all(log in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("again", "story"),
+    [
+        (
+            run(6, "git commit -am 'Send'", "[main 1a2b3c4] Send\n 1 file changed"),
+            "It was committed.",
+        ),
+        (run(6, "git push", "   1a2b3c4..5d6e7f8  main -> main"), "It was pushed."),
+        (
+            [
+                call("c2", "book_reservation", {"user": "ole_3", "seat": "14C"}),
+                result("c2", '{"seat": "14C", "price": 90}'),
+            ],
+            "A seat was booked for ole_3 in a reservation.",
+        ),
+    ],
+)
+def test_what_succeeded_afterwards_is_called_done(again: list[Message], story: str):
+    assert work_log.contradicted(story, request(REFUSED))
+    assert not work_log.contradicted(story, request([*REFUSED, *again]))
+
+
+def test_a_file_that_was_written_after_all_is_called_written():
+    name, arguments = "edit_file", {"path": "src/mail.py", "old_string": "a", "new_string": "b"}
+    tried = [call("e1", name, arguments), result("e1", "Error: no such text in src/mail.py")]
+    again = [call("e2", name, arguments), result("e2", "done")]
+    story = "The assistant edited src/mail.py."
+    assert work_log.contradicted(story, request(tried))
+    assert not work_log.contradicted(story, request([*tried, *again]))
 
 
 def test_only_what_the_story_tells_of_counts():

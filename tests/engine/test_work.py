@@ -2,10 +2,12 @@
 
 import pytest
 
+from compact import CompactPolicy, plan
 from tests.engine.saying import (
     call,
     composed,
     edit,
+    fail,
     notes_of,
     result,
     run,
@@ -277,3 +279,187 @@ def test_where_somebody_is_served_every_change_is_told():
     ]
     told = story(served, 200)
     assert "book_berth(berth=B7, card=card_11) → price=90" in told
+
+
+REJECTED = (
+    "To https://example.org/x.git\n ! [rejected]        main -> main (fetch first)\n"
+    "error: failed to push some refs to 'https://example.org/x.git'"
+)
+PUSHED = "To https://example.org/x.git\n   1a2b3c4..5d6e7f8  main -> main"
+PULL = "https://example.org/x/pull/3"
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        ("git push origin main", REJECTED, "git push origin main failed → ! [rejected]"),
+        ("git push", f"Exit code 1\n{REJECTED}", "git push failed → ! [rejected]"),
+        ("git push", "fatal: no upstream branch", "git push failed → fatal: no upstream branch"),
+        ("git push; ./ship", f"Exit code 2\n{PUSHED}", "git push → https://example.org/x.git"),
+        ("git push", PUSHED, "git push → https://example.org/x.git"),
+        ("git push -q", "", "git push -q"),
+        ("git push -q", "Exit code 1", "git push -q failed"),
+        ("git push && git status", f"{PUSHED}\nnothing to commit", "git push → https://example"),
+        ("git commit -am 'Send'", "On branch a\nnothing to commit", "'Send' failed → nothing to"),
+        (
+            "git commit -am 'Send'",
+            "isort....Failed\nerror: hook failed",
+            "'Send' failed → error: hook",
+        ),
+        ("git commit -qm 'Send' && git status", "nothing to commit, clean", "-qm 'Send'"),
+        ("git push && gh pr create", f"{PUSHED}\n{PULL}", f"gh pr create → {PULL}"),
+        ("gh pr create", "pull request create failed: GraphQL: No commits", "create failed → pull"),
+        ("gh pr create", f"a pull request for a already exists:\n{PULL}", "create failed → a pull"),
+    ],
+)
+def test_what_was_published_is_told_with_whether_it_was(command, output, told):
+    """A push that was rejected is no push, with or without an exit code, and the other way round:
+    what git printed counts more than the exit code of the whole command.
+    """
+    line = story([said("user", "Send it."), *run(1, command, output)])
+    assert told in line
+    assert (" failed" in line) == (" failed" in told)
+
+
+def test_a_failed_push_is_told_where_the_host_calls_it_an_error():
+    line = story([said("user", "Send it."), *fail(1, "git push", REJECTED)])
+    assert "git push failed → ! [rejected]" in line
+
+
+def listed(messages):
+    """The names of a checkpoint, those that it tells of as written, and its story."""
+    text = composed([said("user", "Tidy up."), *messages, said("user", "Go on.")], 1_200)
+    return section(text, "Names"), section(text, "Now"), section(text, "Story")
+
+
+@pytest.mark.parametrize(
+    "deletion",
+    [
+        run(3, "cd /repo && git rm -q src/old_helper.py", ""),
+        run(3, "rm -rf '/repo/src/old_helper.py' build", ""),
+        run(3, "cd /repo/src; mv old_helper.py ../attic.py", ""),
+        [call("d", "delete_file", {"path": "src/old_helper.py"}), result("d", "done")],
+        [
+            call("d", "apply_patch", {"patch": "*** Begin\n*** Delete File: src/old_helper.py\n"}),
+            result("d", "Success"),
+        ],
+        [
+            call("d", "patch", {"diff": "--- a/src/old_helper.py\n+++ /dev/null\n@@ -1 +0,0 @@"}),
+            result("d", "patched"),
+        ],
+    ],
+)
+def test_a_deleted_file_is_listed_nowhere_and_not_told_as_written(deletion):
+    """Nor is what was defined in it, though somebody says once more that it was deleted."""
+    written = edit(1, "/repo/src/old_helper.py", new="class ObsoleteThing:\n    pass\n")
+    other = edit(2, "/repo/src/fresh_helper.py", new="class FreshThing:\n    pass\n")
+    bye = said("assistant", "The old_helper.py is gone.")
+    names, now_, told = listed([*written, *other, *deletion, bye])
+    assert "old_helper" not in names + now_
+    assert "ObsoleteThing" not in names + told
+    assert "wrote fresh_helper.py (FreshThing)" in told
+    assert "fresh_helper.py" in now_
+
+
+def test_a_file_that_was_deleted_and_written_again_is_listed():
+    again = [
+        *edit(1, "/repo/src/mail.py"),
+        *run(2, "rm /repo/src/mail.py", ""),
+        *edit(3, "/repo/src/mail.py"),
+    ]
+    assert "mail.py" in listed(again)[1]
+
+
+def test_a_deletion_that_failed_deletes_nothing():
+    kept = [*edit(1, "/repo/src/mail.py"), *fail(2, "rm /repo/src/mail.py", "Permission denied")]
+    assert "mail.py" in listed(kept)[1]
+
+
+def test_one_of_two_files_of_a_name_is_deleted():
+    both = [*edit(1, "/repo/a/mail.py"), *edit(2, "/repo/b/mail.py")]
+    assert notes_of([*both, *run(3, "cd /repo/a && rm mail.py", "")]).work.files.keys() == {
+        "/repo/b/mail.py"
+    }
+
+
+def test_a_function_that_an_edit_removed_is_no_name_unless_it_moved():
+    new = edit(1, "src/mail.py", new="def send_mail(): ...\ndef gone_function(): ...\n")
+    removed = edit(2, "src/mail.py", old="def gone_function(): ...\n", new="")
+    assert "gone_function" not in notes_of([*new, *removed]).ledger.uses
+    moved = edit(3, "src/post.py", new="def gone_function(): ...\n")
+    assert "gone_function" in notes_of([*new, *moved, *removed]).ledger.uses
+    assert "gone_function" in notes_of([*new, *removed, *moved]).ledger.uses
+
+
+FRAMES = "\n".join(f'  File "deep_{i}.py", line {i}, in frame_{i}' for i in range(9))
+TRACE = f"Exit code 1\nTraceback (most recent call last):\n{FRAMES}\nKeyError: 'pier'"
+
+
+@pytest.mark.parametrize(
+    ("failure", "passing", "is_cleared"),
+    [
+        (run(1, "python ship.py", TRACE), run(2, "python ship.py", "all good"), True),
+        (run(1, "pytest -q", f"{FRAMES}\n{FAILED}"), run(2, "pytest tests", "1 passed"), True),
+        (run(1, "python ship.py", TRACE), run(2, "python other.py", "all good"), False),
+        (run(1, "python ship.py", TRACE), run(2, "python ship.py", TRACE), False),
+        (fail(1, "pytest -q && ruff check .", f"4 passed\n{TRACE}"), run(2, "pytest", "ok"), False),
+    ],
+)
+def test_an_error_that_a_later_pass_cleared_is_outdated(failure, passing, is_cleared):
+    """What only its frames name is no name any more; the newest other output is."""
+    read = [call("r", "read", {"file_path": "src/mail.py"}), result("r", "import deep_1.py")]
+    notes = notes_of([*read, *failure, *passing])
+    assert (notes.work.stale == {3}) == is_cleared
+    assert ("deep_3.py" in notes.ledger.uses) != is_cleared
+    assert "deep_1.py" in notes.ledger.uses
+
+
+def test_an_error_beside_other_results_in_one_message_stays():
+    both = result("run2", TRACE).with_parts(
+        [*result("run2", TRACE).parts, *result("r", "import deep_1").parts]
+    )
+    asked = call("r", "read", {"file_path": "src/mail.py"}), run(2, "python ship.py", "")[0]
+    notes = notes_of([*asked, both, *run(3, "python ship.py", "all good")])
+    assert not notes.work.stale
+
+
+def test_a_file_that_a_command_showed_is_outdated_once_it_is_written():
+    shown = run(1, "cd /repo/src && cat mail.py | head -50", "import os")
+    assert notes_of([*shown, *edit(2, "/repo/src/mail.py")]).work.stale == {1}
+    assert not notes_of([*shown, *edit(2, "/repo/src/post.py")]).work.stale
+    searched = run(1, "cd /repo/src && grep import mail.py", "import os")
+    assert not notes_of([*searched, *edit(2, "/repo/src/mail.py")]).work.stale
+
+
+def test_a_check_is_told_before_what_was_written():
+    """A pass after a failure, where there is no room for both. What it cleared is one word."""
+    work = [
+        *fail(1, "pytest -q", FAILED),
+        *(m for i in range(4) for m in edit(9 + i, f"src/app/mail_number_{i}.py")),
+        *run(2, "pytest -q", "12 passed"),
+    ]
+    told = story([said("user", "See to the mail."), *work], 40)
+    assert "→ 12 passed" in told
+    assert "wrote" not in told
+
+
+@pytest.mark.parametrize("most", [1_000, 1_200, 1_400, 1_600])
+def test_in_view_outdated_output_gives_way_to_current_output(most):
+    """Room that is left goes to what is current first, though the outdated is newer."""
+
+    def read(name):
+        text = "\n".join(f"def {name}_{i}(x): return x + {i}" for i in range(60))
+        asked = call(name, "read", {"file_path": f"src/{name}.py"})
+        return [asked, result(name, text)]
+
+    messages = [
+        said("user", "See to the mail."),
+        *read("current"),
+        *read("overtaken"),
+        *edit(1, "src/overtaken.py"),
+        said("user", "Go on."),
+    ]
+    policy = CompactPolicy(keep_tool_pairs=20)
+    shown = plan(messages, max_tokens=most, tokenizer="o200k", policy=policy).context.messages
+    lines = {r.call_id: r.text.count("\n") for m in shown for r in m.tool_results}
+    assert lines.get("current", 0) > lines.get("overtaken", 0)

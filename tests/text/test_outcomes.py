@@ -291,3 +291,26 @@ def test_each_check_of_a_command_has_the_counts_of_its_kind(step: str, verdict: 
     assert verdict_of_check(step, "4 passed\n0 issues.", None) == verdict
     assert verdict_of_check("pytest -q", "0 issues.", None) == "passed"
     assert verdict_of_check("ruff check", "4 passed", None) == "passed"
+
+
+SAID = [
+    (ran("ls shed"), "Command failed with exit code 2", True),
+    (ran("ls shed"), "[The command completed with exit code 1.]", True),
+    (ran("ls shed"), "[The command completed with exit code 0.]", False),
+    (ran("ls shed"), '{"output": "gone", "metadata": {"exit_code": 1}}', True),
+    (ran("ls shed"), '{"output": "", "metadata": {"exit_code": 0}}', False),
+    (ran("cat bed.json"), '{"error": "what a file holds"}', False),
+    (call("book", bed="B7"), '{"error": "bed B7 is taken"}', True),
+    (call("book", bed="B7"), '{"isError": true, "content": [{"text": "taken"}]}', True),
+    (call("book", bed="B7"), '{"success": false, "reason": "taken"}', True),
+    (call("book", bed="B7"), '{"success": true, "error": null, "errors": []}', False),
+    (call("book", bed="B7"), "Error: bed B7 is taken", True),
+    (call("book", bed="B7"), "Errors are rare in bed B7", False),
+]
+
+
+@pytest.mark.parametrize(("asked", "text", "failed"), SAID)
+def test_a_failure_is_known_in_the_words_of_many_hosts(asked, text, failed):
+    found = outcome_of(ToolResult("a", text, name=asked.name), asked)
+    assert (found is not None and found.status == "failed") == failed
+    assert found is None or found.detail in text

@@ -611,19 +611,21 @@ class Ladder:
         return False
 
     def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
-        """Show hidden output again in spare room, newest first. Clip the newest group if it does
-        not fit; with `clip`, the others too. Return the room that is left.
+        """Show hidden output again in spare room, newest first, and outdated output last. Clip the
+        newest group if it does not fit; with `clip`, the others too. Return the room that is left.
         """
-        most = layout.tokens + room
+        most, newest = layout.tokens + room, layout.tail[:1]
         short = [p for p in (*layout.tail, *layout.beside()) if p.form != "verbatim"]
-        for piece in short:
-            if layout.tokens + piece.whole.tokens - piece.tokens <= most:
-                layout.reshape(piece, piece.whole, "verbatim")
-        for piece in short if clip else [p for p in layout.tail[:1] if p in short]:
-            if most - layout.tokens < FILL_LEAST:
-                break
-            if piece.form != "verbatim":
-                self._clip_again(layout, piece, most - layout.tokens)
+        for is_stale in (False, True):
+            pieces = [p for p in short if (p.cause == "overtaken") is is_stale]
+            for piece in pieces:
+                if layout.tokens + piece.whole.tokens - piece.tokens <= most:
+                    layout.reshape(piece, piece.whole, "verbatim")
+            for piece in pieces if clip else [p for p in newest if p in pieces]:
+                if most - layout.tokens < FILL_LEAST:
+                    break
+                if piece.form != "verbatim":
+                    self._clip_again(layout, piece, most - layout.tokens)
         return most - layout.tokens
 
     def newest(self, layout: Layout) -> Piece | None:
@@ -659,7 +661,7 @@ class Ladder:
         for piece in islice(self._pieces(layout, layout.cut), MOST_STEPS):
             if room < FILL_LEAST or piece.start < self._compacted:
                 break
-            if piece.tokens > room and not self.clip(piece, room):
+            if self._is_stale(piece) or (piece.tokens > room and not self.clip(piece, room)):
                 self._mask(piece)
             if piece.tokens <= room:
                 room -= piece.tokens

@@ -102,7 +102,7 @@ def _step(piece: Piece, pairs: int) -> str:
     if piece.cause == "old":
         return f"tool output older than the newest {pairs} pairs"
     if piece.cause == "overtaken":
-        return "tool output that was written over or read again since"
+        return "tool output that was written over, read again or mended since"
     return "tool output larger than the room for it"
 
 

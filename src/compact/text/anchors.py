@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from heapq import heappop, heappush, heapreplace
 from importlib.resources import files
@@ -174,6 +174,22 @@ def is_file(name: str) -> bool:
     return "." in last and _kind_of(last) == "file"
 
 
+def names_of_file(file: str, names: Iterable[str]) -> list[str]:
+    """Return those of `names` that name this file, or what is below it if it is a folder. A name
+    that may be another file's too, such as a last part that several share, is left out.
+    """
+    end, below = f"/{file}", f"/{file}/"
+    names = list(names)
+    longer = [x for x in names if f"/{x}".endswith(end) or below in f"/{x}/"]
+    if "/" not in file and len({x for x in longer if "/" in x}) > 1:
+        longer = [x for x in longer if x == file]
+    known = set(longer)
+    shorter = [x for x in names if x not in known and file.endswith(f"/{x}")]
+    return longer + [
+        x for x in shorter if not any(y.endswith(f"/{x}") for y in names if y not in known)
+    ]
+
+
 def _judge_path(word: str) -> tuple[Anchor, ...]:
     pieces = [p for p in word.split("/") if p not in ("", ".", "..", "~")]
     if not pieces or all(len(p) < 2 for p in pieces):
@@ -281,6 +297,7 @@ class Ledger:
         self.uses: dict[str, Use] = {}
         self._heap: list[_Rated] = []
         self._changed: set[str] = set()  # anchors used since they were last rated
+        self._gone: dict[str, None] = {}  # deleted files; listed again only if a call uses them
 
     def edited(self, text: str) -> None:
         """Record that a file was written. `text` holds the names of the file."""
@@ -299,6 +316,10 @@ class Ledger:
                 name = name[2:]
             if prose and kind == "pair" and f"`{name}" not in text:
                 continue
+            if name in self._gone:
+                if origin != "arguments" or "git " in text or "rm " in text:
+                    continue  # it says that the file was deleted
+                del self._gone[name]
             use = self.uses.get(name)
             if use is None:
                 use = self.uses[name] = Use(kind)
@@ -307,6 +328,15 @@ class Ledger:
             if origin != "result":
                 use.own = position
             self._changed.add(name)
+
+    def deleted(self, name: str) -> None:
+        """Remove a file, branch, function or type that was deleted, in all its spellings. Prose
+        and results that name a file later do not bring it back.
+        """
+        for same in names_of_file(name, self.uses):
+            del self.uses[same]
+            if "/" in name or "." in name:
+                self._gone[same] = None
 
     def forget(self, text: str, kept: str) -> None:
         """Remove one use of each anchor of `text` that does not occur in `kept`.
@@ -320,6 +350,14 @@ class Ledger:
                 self._changed.add(name)
                 if use.times < 1:
                     del self.uses[name]
+
+    def forget_results(self, positions: Collection[int]) -> None:
+        """Remove the anchors that only the results at these positions hold."""
+        self.uses = {
+            name: use
+            for name, use in self.uses.items()
+            if use.own >= 0 or use.position not in positions or use.times > len(positions)
+        }
 
     def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
         """Return anchors with their uses and approximate odds, the likeliest first.
@@ -364,6 +402,8 @@ class Ledger:
     def trim(self, position: int, most: int) -> None:
         """Keep about the `most` likeliest anchors and drop the rest, to bound memory."""
         # Allow a quarter more: to rank all anchors after every message would take longer.
+        while len(self._gone) > most:
+            del self._gone[next(iter(self._gone))]
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
             self._heap, self._changed = [], set(self.uses)

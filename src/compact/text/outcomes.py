@@ -3,7 +3,7 @@
 The first of these that applies decides the outcome:
 
 1. the user's refusal;
-2. the tool's own error or exit code;
+2. the tool's own error or exit code, also in JSON data;
 3. the printed verdict of a command that tests, builds or lints, since in a pipe the exit code may
    come from another program.
 
@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from compact.messages.arguments import json_or, leaves
 from compact.messages.messages import ToolCall, ToolResult
 from compact.patterns import regex
 from compact.text import anchors
@@ -30,7 +31,8 @@ _TARGETS = (*_COMMANDS, "pattern", "query", "url")
 _FOLDER = regex(r"cd [^\s&;]+\s*(?:&&|;)\s*")
 """A change of folder before the command itself."""
 _EXIT_CODE = regex(
-    r"\W*(?:process )?(?:exited with code|exit(?:[ _]code| status)|returncode)\W{1,3}(\d+)\b",
+    r"\W*(?:(?:the )?(?:process|command) )?(?:\w+ with )?"
+    r"(?:exited with code|exit(?:[ _]code| status)|returncode)\W{1,3}(\d+)\b",
     re.IGNORECASE,
 )
 _ENDS = 3
@@ -61,6 +63,30 @@ _TOTAL = regex(r"\b\d+ (?:tests? )?(?:passed|failed|passing|failing|failures?|er
 """A count in a line that sums up checks, such as `3 passed`."""
 _NO_TESTS = ("lint", "build", "compile", "ruff", "mypy", "clippy", "tsc", " vet")
 """A step that contains one of these runs no tests, so a count of passed tests is not its own."""
+_PRINTED = {
+    "git commit": (
+        ("file changed", "files changed"),
+        ("nothing to commit", "nothing added to commit", "no changes added", "error: ", "fatal: "),
+    ),
+    "git push": ((" -> ", "Everything up-to-date"), ("! [", "error: ", "fatal: ")),
+    "gh": (
+        ("/pull/", "/issues/", "/releases/"),
+        ("already exists", "failed", "GraphQL: ", "HTTP 4", "not mergeable", "must "),
+    ),
+}
+"""Start of a step that publishes something → what it prints if it did so, and if it did not."""
+_FINAL = ("! [", "already exists")
+"""What a step prints only if it failed, whatever else it prints."""
+_CODES = ("exit_code", "exitCode", "returncode")
+"""Keys of JSON data that hold an exit code."""
+_SUCCESS = ("success", "ok")
+"""Keys of JSON data that are false if a call failed."""
+_ERRORS = ("error", "errors", "is_error", "isError")
+"""Keys of JSON data that hold something only if a call failed."""
+_ERROR_FIRST = ("error:", "error executing ", "error calling ")
+"""How the text of a tool begins if the tool failed and is no command."""
+_MOST_DATA = 20_000
+"""Most characters of JSON data that is parsed."""
 _LONGEST_TOTAL = 120
 """At most this many characters of a line with counts are quoted."""
 
@@ -85,8 +111,14 @@ def target_of(call: ToolCall) -> str:
     texts = dict(strings)  # keeps a list's last text: in a shell's arguments, the command
     said = next((texts[key] for key in _TARGETS if key in texts), "")
     said = said or next((v for _, v in strings if len(v) < 300), "")
-    said = _FOLDER.sub("", said.strip(), count=1).replace("\\\n", " ")
-    return said.partition("\n")[0].strip()
+    return without_folder(said).replace("\\\n", " ").partition("\n")[0].strip()
+
+
+def without_folder(command: str) -> str:
+    """Return a command without the change of folder before it."""
+    command = command.strip()
+    way = _FOLDER.match(command)
+    return command[way.end() :] if way else command
 
 
 def command_of(call: ToolCall) -> str:
@@ -103,7 +135,10 @@ def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
     code = _exit_code(whole)
     if result.is_error or code:
         return Outcome("failed", _first_error(_said(whole)))
-    if call is not None and checks_in(command_of(call)):
+    command = command_of(call) if call else ""
+    if (denied := _denied(result.text, is_command=bool(command))) is not None:
+        return Outcome("failed", denied)
+    if call is not None and checks_in(command):
         return _checked(_said(whole), is_over=code == 0)
     return None
 
@@ -132,6 +167,21 @@ def checks_came_to(script: str, text: str, failed: str | None) -> dict[str, tupl
     return found
 
 
+def refusal_of(step: str, text: str, failed: str | None) -> str | None:
+    """Return the line that says why a step of git or gh published nothing; None if it did publish.
+
+    `failed` is the line that says what failed in the whole command; None if the command passed.
+    What the step itself prints counts more, since the exit code may be that of another step.
+    """
+    done, refused = next(v for k, v in _PRINTED.items() if step.startswith(k))
+    lines = _said(anchors.searched(text).splitlines())
+    why = next((line for line in lines if any(x in line for x in refused)), None)
+    is_done = any(x in line for line in lines if line != why for x in done)
+    if why is None or (is_done and not any(x in why for x in _FINAL)):
+        return None if is_done else failed
+    return why
+
+
 def verdict_of_check(step: str, text: str, failed: str | None) -> str:
     """Return what a check printed: the line that says what failed, and the last counts.
 
@@ -145,6 +195,27 @@ def verdict_of_check(step: str, text: str, failed: str | None) -> str:
         return (counted or ["passed"])[0]
     said = f"failed: {failed[:_LONGEST_TOTAL]}" if failed else "failed"
     return " / ".join((said, *(line for line in counted if line not in failed)))
+
+
+def _denied(text: str, *, is_command: bool) -> str | None:
+    """Return the reason if a tool's own text or JSON data says that the call failed, else None.
+
+    What a command prints may be the data of something else, so only an exit code counts there.
+    """
+    if not is_command and text[:20].lstrip().lower().startswith(_ERROR_FIRST):
+        return text.strip().partition("\n")[0][:300]
+    data = json_or(text) if text[:1] == "{" and len(text) <= _MOST_DATA else None
+    if not isinstance(data, dict):
+        return None
+    within = (data, *(each for each in data.values() if isinstance(each, dict)))
+    failed = any(each.get(key) not in (None, 0, "0") for each in within for key in _CODES)
+    errors = [] if is_command else [data[key] for key in _ERRORS if data.get(key)]
+    if not is_command:
+        failed |= any(data.get(key) is False for key in _SUCCESS)
+    if not (failed or errors):
+        return None
+    said = [x for _, x in leaves([*errors, data]) if isinstance(x, str) and x.strip()]
+    return said[0].strip().partition("\n")[0][:300] if said else ""
 
 
 def _says_failed(line: str) -> bool:

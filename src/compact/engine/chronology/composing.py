@@ -548,12 +548,14 @@ def _joined(deeds: Iterable[tuple[Deed, float]]) -> Iterator[tuple[DeedKind, str
             what = ""
         else:
             gave = f" → {deed.came_to}" if deed.came_to else ""
-            what = f"{what}{' failed' * (deed.kind == 'failed')}{gave}"
+            what = f"{what}{' failed' * (deed.failed or deed.kind == 'failed')}{gave}"
         told[deed.kind, what] = max(number, told.get((deed.kind, what), 0.0))
     for (kind, what), number in told.items():
         text = what
         if kind == "checked":
             first, last = checks[what][0], checks[what][-1]
+            if first.startswith("failed") and not last.startswith("failed"):
+                first, kind = "failed", "wrote"  # work that bore fruit; its error is cleared
             text = f"`{what}`: {first if first == last else f'{first} → {last}'}"
         elif kind == "wrote":
             text = f"wrote {', '.join(_written(*each) for each in files.items())}"

@@ -120,6 +120,11 @@ class Notes:
             return
         self.ledger.note(result.text, "result", self.position)
         self.work.result(result, self.position)
+        while self.work.gone:
+            self.ledger.deleted(self.work.gone.pop())
+        if self.work.cleared:
+            self.ledger.forget_results(self.work.cleared)
+            self.work.cleared = set()
 
     def _read_checkpoint(self, message: Message) -> None:
         """Read an earlier checkpoint, except its sections on the present and on names."""

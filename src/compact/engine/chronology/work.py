@@ -6,9 +6,11 @@ checks, files written since then, branch and commit.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from compact.engine.chronology.cutting import gist, stub_of
@@ -18,7 +20,14 @@ from compact.messages.tokens import TokenCounter
 from compact.patterns import regex
 from compact.text import anchors
 from compact.text.commands import program_of, steps_of
-from compact.text.outcomes import checks_came_to, outcome_of, target_of, verdict_of_check
+from compact.text.outcomes import (
+    checks_came_to,
+    outcome_of,
+    refusal_of,
+    target_of,
+    verdict_of_check,
+    without_folder,
+)
 from compact.text.recalls import asks
 from compact.text.sentences import beginning
 
@@ -38,8 +47,15 @@ WORKS = _COMMAND_KEYS | EDIT_KEYS - {"content"}
 _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
 _DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
 _PATCHES = frozenset(("patch", "diff"))
-_PATCHED = regex(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S+)", re.MULTILINE)
-"""The line in which a patch names a file that it changes."""
+_PATCHED = regex(r"^(?:\*\*\* (?:Add|Update) File: |\+\+\+ (?:b/)?)(?!/dev/null)(\S+)", re.M)
+_UNMADE = regex(
+    r"^(?:\*\*\* Delete File: (\S+)|--- (?:a/)?(\S+).*\n\+\+\+ /dev/null)", re.MULTILINE
+)
+"""The line in which a patch names a file that it changes (`_PATCHED`) or deletes (`_UNMADE`)."""
+_SHOWS = frozenset(("bat", "cat", "head", "less", "more", "nl", "sed", "tail"))
+"""Programs that show a file, and change it only if they are told to."""
+_DELETES = ("delete", "remove", "unlink")
+"""How the name of a tool begins that deletes files."""
 _LONGEST_PATH = 300
 """Most characters of a path. A longer argument is not a path."""
 _COMMITTED = regex(
@@ -78,10 +94,10 @@ _DOCUMENTS = (".md", ".rst", ".txt")
 _TASK_ID = regex(r"#(\d+)")
 _LISTED_TASK = regex(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
 """A task in a list: id, status and words, without what may follow in brackets."""
-_WAY = regex(r"\A\s*cd [^\s&;]+\s*(?:&&|;)\s*")
-"""A `cd` before the real command."""
-_PUBLISHES = regex(r"git push\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b")
-"""A step of a command that publishes something."""
+_PUBLISHES = regex(
+    r"git (?:commit|push)\b|gh (?:pr|issue|release) (?:create|merge|close|comment)\b"
+)
+"""A step of a command that others see."""
 _TRACEBACK = "Traceback (most recent call last)"
 """The first line of a Python traceback. The last line names the error."""
 _URL = regex(r"https?://[^\s\"'<>)]+")
@@ -100,6 +116,8 @@ class Deed(NamedTuple):
     what: str
     came_to: str = ""
     """The result, as printed."""
+    failed: bool = False
+    """Whether nothing changed, of kind `changed`."""
 
 
 class Run(NamedTuple):
@@ -131,12 +149,16 @@ class _Asked(NamedTuple):
     """The whole command."""
     files: tuple[str, ...] = ()
     """Files that the call writes."""
+    deletes: tuple[str, ...] = ()
+    """Files and branches that the call deletes."""
     defines: tuple[str, ...] = ()
     """Functions and types that the call defines in those files."""
+    undefines: tuple[str, ...] = ()
+    """Functions and types that the call replaces by others, or by nothing."""
     task: str = ""
     """The words of the task that the call creates."""
     subject: str = ""
-    """The first file that the call names."""
+    """The first file that the call names; of a command, the one file that it only shows."""
 
 
 @dataclass(slots=True)
@@ -170,10 +192,16 @@ class WorkLog:
     read: dict[str, int] = field(default_factory=dict)
     """File that calls named → position of the last such call; the newest last."""
     stale: set[int] = field(default_factory=set)
-    """Positions of outdated results: the file was read again or written since."""
+    """Positions of outdated results: the file was read again or written since, or what failed there
+    passed since.
+    """
+    cleared: set[int] = field(default_factory=set)
+    """The newest of them that a pass cleared. The reader empties it."""
     branch: str = ""
     commit: str = ""
     """The newest commit: hash and title."""
+    gone: list[str] = field(default_factory=list)
+    """Files, branches, functions and types that calls deleted. The reader of the list clears it."""
     plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
     """The newest plan that was shown to the user, and the user's verdict."""
     last: int = 0
@@ -184,6 +212,12 @@ class WorkLog:
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _read: dict[str, tuple[str, int]] = field(default_factory=dict)
     """File that was read → the call's arguments, and position of the last result."""
+    _failing: dict[str, list[int]] = field(default_factory=dict)
+    """Kind of check, command or call → positions of the failures since it last passed."""
+    _several: set[int] = field(default_factory=set)
+    """Positions of messages with several results."""
+    _home: dict[str, str] = field(default_factory=dict)
+    """Function or type → the file in which a call defined it last."""
     _facts: dict[str, None] = field(default_factory=dict)
     """Facts seen in data and calls, newest last. Facts not seen before are reported first."""
 
@@ -196,12 +230,14 @@ class WorkLog:
         for file in named:
             self.read.pop(file, None)
             self.read[file] = position
-        subject = (*named, "")[0]
+        subject = _shown(script) if script else (*named, "")[0]
         self.calls += 1
         self.commands += bool(script)
-        defines = () if all(file.endswith(_DOCUMENTS) for file in files) else _defined(values)
+        is_code = not all(file.endswith(_DOCUMENTS) for file in files)
+        defines, undefines = _defined(values) if is_code else ((), ())
+        deletes = tuple(_deleted(call, values, script, named))
         self._asked[call.id] = _Asked(
-            call, position, script, files, defines, self._task(call), subject
+            call, position, script, files, deletes, defines, undefines, self._task(call), subject
         )
         while len(self._asked) > MOST_KEPT:
             del self._asked[next(iter(self._asked))]
@@ -254,6 +290,8 @@ class WorkLog:
 
     def result(self, result: ToolResult, position: int) -> None:
         """Record the result of a call."""
+        if position == self.last:
+            self._several.add(position)
         asked, self.last = self._asked.pop(result.call_id, None), position
         if asked is None or asks(asked.call):
             return
@@ -267,18 +305,21 @@ class WorkLog:
             self._overtake(asked, position)
             self._note_tasks(asked, result.text[:_LOOKED_AT])
             self._wrote(asked, position)
+            self._deleted(asked, position)
+        if not asked.script:
+            self._cleared(_about(asked.call), position if failed else None)
         if asked.script:
             self._ran(asked, result, line if failed else None, position)
         elif failed:
             self.deeds.append(Deed(position, "failed", _about(asked.call), line))
-        elif not asked.files:
+        elif not (asked.files or asked.deletes):
             self.deeds.append(self._deed_of(asked, result, position))
 
     def _overtake(self, asked: _Asked, position: int) -> None:
         for file in asked.files:
-            if (read := self._read.pop(file, None)) is not None:
-                self.stale.add(read[1])
-        if asked.subject and not (asked.files or asked.script):
+            for same in anchors.names_of_file(file, self._read):
+                self.stale.add(self._read.pop(same)[1])
+        if asked.subject and not asked.files:
             read = self._read.pop(asked.subject, None)
             if read is not None and read[0] == asked.call.arguments:
                 self.stale.add(read[1])
@@ -286,10 +327,34 @@ class WorkLog:
 
     def _wrote(self, asked: _Asked, position: int) -> None:
         for file in asked.files:
-            self.deeds.append(Deed(position, "wrote", file, " ".join(asked.defines)))
+            told = " ".join(asked.defines[:_MOST_NAMES])
+            self.deeds.append(Deed(position, "wrote", file, told))
             self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         self.unchecked.update(dict.fromkeys(asked.files, position))
         self.uncommitted.update(dict.fromkeys(asked.files, position))
+        gone = [x for x in asked.undefines if self._home.get(x) in (None, *asked.files)]
+        self.gone += gone
+        for name in gone:
+            self._home.pop(name, None)
+        self._home.update(dict.fromkeys(asked.defines, (*asked.files, "")[0]))
+
+    def _deleted(self, asked: _Asked, position: int) -> None:
+        """Forget files that a call deleted, with what was defined in them."""
+        for name in asked.deletes:
+            known = anchors.names_of_file(name, dict.fromkeys((*self.files, *self.read)))
+            for file in known:
+                for table in (self.files, self.read, self.unchecked, self.uncommitted):
+                    table.pop(file, None)
+                if (read := self._read.pop(file, None)) is not None:
+                    self.stale.add(read[1])
+                self.gone += [x for x, home in self._home.items() if home == file]
+            self.gone += [name, *known]
+            if not asked.script:
+                self.deeds.append(Deed(position, "called", f"deleted {name}"))
+            kept = [x for x in self.deeds if x.kind != "wrote" or x.what not in known]
+            if len(kept) < len(self.deeds):
+                self.deeds, self._sizes = kept, (None, [])
+                self.runs.clear()
 
     def _deed_of(self, asked: _Asked, result: ToolResult, position: int) -> Deed:
         """Build the deed of a call without command or file: its arguments and result, new facts
@@ -319,6 +384,15 @@ class WorkLog:
         while len(self._facts) > _MOST_FACTS:
             del self._facts[next(iter(self._facts))]
 
+    def _cleared(self, what: str, failed_at: int | None) -> None:
+        """Record where something failed. If it passed, its failures are outdated."""
+        found = self._failing.pop(what, [])
+        if failed_at is not None:
+            self._failing[what] = [*found[-MOST_KEPT:], failed_at]
+            return
+        self.cleared |= set(found) - self._several - set(chain(*self._failing.values()))
+        self.stale |= self.cleared
+
     def _ran(self, asked: _Asked, result: ToolResult, failed: str | None, position: int) -> None:
         """Record a command: its checks and changes, or only that it ran or failed."""
         checks = checks_came_to(asked.script, result.text, failed)
@@ -327,16 +401,19 @@ class WorkLog:
             self.checked.pop(kind, None)
             self.checked[kind] = Check(position, _shortened(step), said, passed=line is None)
             self.deeds.append(Deed(position, "checked", _shortened(step), said))
+            self._cleared(kind, None if line is None else position)
         if any(line is None for _, line in checks.values()):
             self.unchecked.clear()
         programs = set(map(program_of, steps_of(asked.script)))
         works = not programs.isdisjoint(("git", "gh"))
-        changed = self._note_repository(result.text, asked.script) if works else []
-        changed += _published(asked.script, result.text)
-        self.deeds += [Deed(position, "changed", told) for told in changed]
+        made = self._note_repository(result.text, asked.script) if works else []
+        changed = [Deed(position, "changed", told) for told in made]
+        changed += _published(asked.script, result.text, failed, position, is_made=bool(made))
+        self.deeds += changed
         if not (checks or changed):
             came: Kind = "looked" if failed is None else "failed"
             told = f"`{_shortened('; '.join(asked.script.strip().splitlines()))}`"
+            self._cleared(told, None if failed is None else position)
             self.deeds.append(Deed(position, came, told, failed or ""))
 
     def _note_tasks(self, asked: _Asked, text: str) -> None:
@@ -392,7 +469,9 @@ class WorkLog:
         self._sizes = self._sizes[0], self._sizes[1][gone:]
         del self.deeds[:gone]
         self.stale = set(sorted(self.stale)[-MOST_KEPT:])
-        for files in (self.unchecked, self.uncommitted, self.files, self.read, self._read):
+        self._several = set(sorted(self._several)[-MOST_KEPT:])
+        tables = self.unchecked, self.uncommitted, self.files, self.read, self._read
+        for files in (*tables, self._home, self._failing):
             while len(files) > MOST_KEPT:
                 del files[next(iter(files))]
 
@@ -434,7 +513,7 @@ def _asked_for(values: Sequence[tuple[str, str]]) -> list[str]:
 
 def _shortened(command: str) -> str:
     """Shorten a command to its start, without a leading `cd`."""
-    words = " ".join(_WAY.sub("", command).split())
+    words = " ".join(without_folder(command).split())
     return words if len(words) <= _MOST_COMMAND else f"{words[:_MOST_COMMAND].rstrip()}…"
 
 
@@ -442,11 +521,24 @@ def _about(call: ToolCall) -> str:
     return " ".join((call.name, beginning(target_of(call), _MOST_ASKED))).strip()
 
 
-def _published(script: str, text: str) -> list[str]:
-    """Return what a command published, with the address that it printed."""
+def _published(
+    script: str, text: str, failed: str | None, position: int, *, is_made: bool
+) -> Iterator[Deed]:
+    """Yield what a command published, with the address that it printed, or why it did not. With
+    `is_made`, its commits are known already.
+    """
     steps = [step for step in steps_of(script) if _PUBLISHES.match(step)]
-    found = _URL.search(text) if steps else None
-    return [_shortened(step) + (f" → {found[0]}" if found else "") for step in steps]
+    if "git status" in script:
+        text = text.replace("nothing to commit", "")  # of the state, not of a commit
+    found = _URL.findall(text) if steps else []
+    for step in steps:
+        if step.startswith("git commit") and (is_made or _ELSEWHERE.search(script)):
+            continue
+        why = refusal_of(step, text, failed)
+        came_to = (
+            (found[-step.startswith("gh")] if found else "") if why is None else why[:_MOST_ASKED]
+        )
+        yield Deed(position, "changed", _shortened(step), came_to, failed=why is not None)
 
 
 def _facts_of(text: str) -> list[str]:
@@ -471,18 +563,58 @@ def _joined(facts: Iterable[str], most: int) -> str:
     return ", ".join(told)
 
 
-def _defined(values: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the names that a call defines in what it writes but not in what it replaces."""
-    before = {
-        name for key, text in values if key.startswith("old_") for name in _DEFINED.findall(text)
-    }
-    new = (
-        name
-        for key, text in values
-        if key in EDIT_KEYS and not key.startswith("old_")
-        for name in _DEFINED.findall(text)
+def _defined(values: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names that a call defines in what it writes but not in what it replaces, and
+    those of which the reverse is true.
+    """
+    texts = [(key.startswith("old_"), text) for key, text in values if key in EDIT_KEYS]
+    old, new = (
+        dict.fromkeys(x for is_old, text in texts if is_old is each for x in _DEFINED.findall(text))
+        for each in (True, False)
     )
-    return tuple(dict.fromkeys(name for name in new if name not in before))[:_MOST_NAMES]
+    return tuple(x for x in new if x not in old), tuple(x for x in old if x not in new)
+
+
+def _deleted(
+    call: ToolCall, values: Sequence[tuple[str, str]], script: str, named: Sequence[str]
+) -> Iterator[str]:
+    """Yield the files and branches that a call deletes, as it names them."""
+    for found in (found for k, v in values if k in _PATCHES for found in _UNMADE.findall(v)):
+        yield "".join(found)
+    if call.name.lower().rpartition("__")[2].startswith(_DELETES):
+        yield from named
+    for folder, verb, words in _walked(script):
+        names = [word.rstrip("/") for word in words if not word.startswith("-")]
+        if verb in ("rm", "mv", "git rm", "git mv"):
+            deleted = names[:-1] if verb.endswith("mv") else names
+            yield from (posixpath.normpath(posixpath.join(folder, x)) for x in deleted if x)
+        elif verb == "git branch" and not {"-d", "-D", "--delete"}.isdisjoint(words):
+            yield from names
+
+
+def _shown(script: str) -> str:
+    """Return the file that a command shows and does nothing else with; empty if there is none."""
+    files = list[str]()
+    for folder, verb, words in _walked(script) if ">" not in script else ():
+        if verb not in _SHOWS or any(word.startswith("-i") for word in words):
+            return ""
+        files += (posixpath.join(folder, word) for word in words if anchors.is_file(word))
+    return files[0] if len(files) == 1 else ""
+
+
+def _walked(script: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the steps of a command: the folder that it is in, its program, and the other words.
+    Changes of folder are left out; git's program is two words.
+    """
+    folder = ""
+    for step in steps_of(script):
+        verb, *words = [word.strip("'\"") for word in step.split()]
+        if verb == "cd" and words:
+            folder = posixpath.join(folder, words[0])
+        elif verb == "git" and words:
+            yield folder, f"git {words[0]}", words[1:]
+        else:
+            yield folder, verb, words
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
-from compact.engine.gate import echoes, form, ground
+from compact.engine.gate import echoes, form, ground, work_log
 from compact.engine.gate.summary_source import RuleResult, SummarySource
 from compact.engine.summarize import Answer
 from compact.errors import CompactError
@@ -65,8 +65,8 @@ RULES: Sequence[Rule] = (
     Rule("invented", ground.invented, "Name only what the messages name."),
     Rule(
         "checks",
-        ground.checks,
-        "It called a check passed whose last run failed. Say how each check came out last.",
+        work_log.checks,
+        "It called done what had failed. Say how each check, commit, push and change ended.",
         refuses=False,
     ),
     Rule("cap", form.cap, "It was too long. Tell less of it.", holds_for_persons=True),
