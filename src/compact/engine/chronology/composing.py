@@ -21,6 +21,7 @@ from compact.engine.chronology.items import (
     PERSONS,
     Item,
     Kind,
+    left_out,
     marked,
     probe_of,
     sized,
@@ -76,9 +77,9 @@ MOST_RUNS = 2_000
 """How many joined runs of deeds are cached. With more, all are forgotten: memory is bounded."""
 
 
-_Row = tuple[float, float, int, int, float, float, float]
-"""A row: the smallest number that includes it; its weight; its tokens; its tokens that must stay,
-and their extra weight; the room from which on it stays whole; the least room."""
+_Row = tuple[float, float, int, int, int, float, float, float]
+"""A row: the smallest number that includes it; its weight; its tokens; its fewest and most tokens
+that must stay, and their extra weight; the room from which on it stays whole; the least room."""
 
 
 class _Lines:
@@ -191,7 +192,7 @@ class Chronology:
         """
         total, place = 0.0, 0
         while total <= limit and (place < len(self._found) or self._find(number)):
-            since, weight, size, least, must, whole, stub = self._found[place]
+            since, weight, size, least, most, must, whole, stub = self._found[place]
             if since > number * NEARLY:
                 break
             place += 1
@@ -199,7 +200,7 @@ class Chronology:
             if room >= whole:
                 total += size + LINE_TOKENS
             elif room >= stub or (least and room * must >= least):
-                total += max(room, least) + LINE_TOKENS
+                total += max(room, min(room * must, most)) + LINE_TOKENS
         return total
 
     def _find(self, number: float) -> bool:
@@ -209,7 +210,7 @@ class Chronology:
             since, index = heappop(waiting)
             if index < 0:
                 weight, size, stub = self._deeds.weighed(~index)
-                self._found.append((since, weight, size, 0, 0.0, size, stub))
+                self._found.append((since, weight, size, 0, 0, 0.0, size, stub))
                 return True
             if self._is_new(index):
                 sizes = sized(self._span[index], self.counter).sizes
@@ -382,8 +383,8 @@ class Chronology:
 
     def _left_out(self, lines: _Lines) -> str:
         """Return the line on the user's messages that are left out. Empty if there are none."""
-        gone = len(self._persons) - len(self._persons.intersection(lines.items))
-        return f"[{gone:,} messages of the user are left out]" if gone else ""
+        gone = sorted(self._persons.difference(lines.items))
+        return left_out(short_id(self._span[i].message_id) for i in gone)
 
     def _text(self, lines: _Lines) -> str:
         return "\n".join(filter(None, (*lines.all(), self._left_out(lines))))

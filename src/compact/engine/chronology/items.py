@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -86,15 +86,15 @@ class Sized(NamedTuple):
     """The room that a text needs in a chronology."""
 
     text: Cuttable
-    sizes: tuple[int, int, float, float, float]
-    """In this order: tokens; tokens that must stay; their extra weight; the room from which on the
-    text stays whole; the least room."""
+    sizes: tuple[int, int, int, float, float, float]
+    """In this order: tokens; fewest and most tokens that must stay; their extra weight; the room
+    from which on the text stays whole; the least room."""
     told_from: float
     """The least room in which the text, or only the part that must stay, is included."""
 
     def is_told(self, room: float) -> bool:
         """Whether the text is included in this room."""
-        _, least, must, _, stub = self.sizes
+        _, least, _, must, _, stub = self.sizes
         return room >= stub or bool(least and room * must >= least)
 
 
@@ -151,27 +151,27 @@ class Items:
         if not (text + pasted).strip():
             return None
         asked = question_of(last.text) if last and len(text.split()) < FEW_WORDS else ""
-        item = Item(position, "request", cut(text), message_id, asked)
+        item = Item(position, "request", cut(text, message_id), message_id, asked)
         self._forget_same(item)
         self._supersede(item)
         if pasted:
             item.text += f"{PASTED}{len(pasted.split()):,} words, {short_id(message_id)}]"
         self._add(item)
         if prose := "\n".join(filter(_reads, BLANK.split(pasted))):
-            self._add(Item(position, "pasted", cut(prose), message_id))
+            self._add(Item(position, "pasted", cut(prose, message_id), message_id))
         return item
 
     def within(self, said: PersonWords, refused: str, message_id: str, position: int) -> None:
         """Record what the user said inside a tool result: an answer or a refusal."""
         before = beginning(said.question or refused, MOST_QUESTION)
-        item = Item(position, "aside", cut(said.words), message_id, before, said.kind == "refusal")
+        item = Item(position, "aside", cut(said.words, message_id), message_id, before, said.kind == "refusal")
         self._supersede(item)
         self._add(item)
 
     def assistant(self, text: str, message_id: str, position: int) -> None:
         """Record what the assistant said."""
         if text.strip():
-            self._repeat(self._add(Item(position, "said", cut(text), message_id)))
+            self._repeat(self._add(Item(position, "said", cut(text, message_id), message_id)))
 
     def host(self, text: str, message_id: str, position: int) -> None:
         """Record the host's rules. A line that the host repeats is kept only where it came last."""
@@ -290,10 +290,10 @@ def sized(item: Item, counter: TokenCounter) -> Sized:
     row = item.text_cut
     if row is None or row.text.counter is not counter:
         words, is_persons = squeezed(item.text), item.kind in PERSONS
-        text = Cuttable(words, counter, _must_stay) if is_persons else Cuttable(words, counter)
         must, whole = MUST * item.demands**2, WHOLE if is_persons else 1.0
+        text = Cuttable(words, counter, _stays, must) if is_persons else Cuttable(words, counter)
         least, stub = text.least, stub_of(text.tokens)
-        sizes = text.tokens, least, must, whole * text.tokens, stub
+        sizes = text.tokens, least, text.most, must, whole * text.tokens, stub
         item.text_cut = row = Sized(
             text, sizes, min(stub, least / must) if least and must else stub
         )
@@ -307,8 +307,9 @@ def probe_of(item: Item) -> tuple[str, frozenset[str]]:
     return item.probe
 
 
-def _must_stay(sentence: str) -> bool:
-    return demand_of(sentence) >= MUST_STAY
+def _stays(sentence: str) -> float:
+    demand = demand_of(sentence)
+    return demand if demand >= MUST_STAY else 0.0
 
 
 def _is_frame(line: str) -> bool:
@@ -336,15 +337,26 @@ def _unmarked(item: Item) -> Item:
     return item
 
 
-def cut(text: str) -> str:
-    """Return a text, or only head and tail if it is very long."""
+def left_out(ids: Iterable[str]) -> str:
+    """Return a line on the user's messages that are left out: the ids of the first and the last.
+    Empty if there are none.
+    """
+    gone = list(ids)
+    named = [name for name in gone if name]
+    which = ", ".join(named) if len(named) <= MOST_BEFORE else f"{named[0]} … {named[-1]}"
+    return f"[{len(gone):,} messages of the user{which and f', {which},'} are left out]" * bool(gone)
+
+
+def cut(text: str, message_id: str = "") -> str:
+    """Return a text, or only head and tail if it is very long. The mark names the message."""
     text = text.strip()
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
     head, tail = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
     gone = len(text[len(head) : -len(tail)].split())
-    return f"{head} [… {gone:,} words] {tail}"
+    where = f", {short_id(message_id)}" if message_id else ""
+    return f"{head} [… {gone:,} words{where}] {tail}"
 
 
 def _reads(text: str) -> bool:

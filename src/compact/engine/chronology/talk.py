@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from compact.engine.chronology.cutting import info_of
+from compact.engine.chronology.cutting import LEAST_RULES, info_of
 from compact.engine.chronology.items import (
     Item,
     Spoken,
@@ -30,9 +30,9 @@ SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
 """Speaker labels that do not count as names, so that no text can pose as another speaker."""
 MOST_JUDGED = 40
 """How many requests, the newest ones, decide whether this is a conversation between people."""
-RULES_SHARE, LEAST_RULES, CLEAR = 0.2, 160, 0.65
-"""The user's clear demands come first, with this share of the room, or with this many tokens, up to
-half of the room. A demand is clear from the third number on (0 to 1)."""
+RULES_SHARE, CLEAR = 0.2, 0.65
+"""The user's clear demands come first, with this share of the room, or with `LEAST_RULES` tokens,
+up to half of the room. A demand is clear from the second number on (0 to 1)."""
 TALK_POWER = 0.2
 """Exponent that reduces the weights of kinds for sentences. Those weights are meant for deeds; a
 sentence competes only with other sentences."""
