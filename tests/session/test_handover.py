@@ -1,5 +1,7 @@
 """`handover`: what an agent is given back after a compaction, as one text (issue 28)."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from compact.engine.chronology.cutting import LEAST_RULES, info_of
 from compact.engine.chronology.items import (
+    MUST_STAY,
     Item,
     Spoken,
     demand_of,
@@ -30,9 +31,9 @@ SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
 """Speaker labels that do not count as names, so that no text can pose as another speaker."""
 MOST_JUDGED = 40
 """How many requests, the newest ones, decide whether this is a conversation between people."""
-RULES_SHARE, CLEAR = 0.2, 0.65
-"""The user's clear demands come first, with this share of the room, or with `LEAST_RULES` tokens,
-up to half of the room. A demand is clear from the second number on (0 to 1)."""
+RULES_SHARE = 0.2
+"""The user's demands come first, with this share of the room, or with `LEAST_RULES` tokens, up to
+half of the room. Those are the ones that stay in a cut text, too (`MUST_STAY`)."""
 TALK_POWER = 0.2
 """Exponent that reduces the weights of kinds for sentences. Those weights are meant for deeds; a
 sentence competes only with other sentences."""
@@ -88,7 +89,7 @@ class Talk:
         """The user's clear demands, the clearest and newest first."""
         persons = ((i, x) for i, x in enumerate(self._said) if x.speaker == "person")
         clear = [(demand_of(x.text), x.position, i) for i, x in persons]
-        return [self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= CLEAR]
+        return [self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= MUST_STAY]
 
     def _select(self, budget: int, rules: int) -> Sequence[Said]:
         """Choose important messages, then demands up to `rules` tokens, then what is new. Fill the
