@@ -331,3 +331,12 @@ def test_what_was_to_do_is_not_lost_when_a_checkpoint_is_read_again() -> None:
     assert "Deploy to staging" in composed(
         [again, said("user", "Now the post."), *run(9, "ls", "")]
     )
+
+
+def test_beside_a_model_s_story_names_come_next_and_the_present_last() -> None:
+    rows = [said("user", "Mend the mail.", id="m0"), *edit(1, "src/harbour/mail.py")]
+    rows += run(2, "ls src", "src/harbour/berths.py\nsrc/harbour/cranes.py")
+    text = Composer(notes_of(rows), COUNTER, by_model=True).written("It was mended.", 900)
+    titles = re.findall(r"^## (\w+)$", text, re.M)
+    assert titles == [x for x in ("Story", "Names", "Said", "Now") if x in titles]
+    assert {"Story", "Names", "Now"} <= {*titles}

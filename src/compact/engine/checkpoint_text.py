@@ -7,7 +7,7 @@ out, and so are empty sections.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -20,12 +20,12 @@ from compact.engine.visible import NOTHING, VisibleText
 from compact.messages.cached import cached_property
 from compact.messages.tokens import TokenCounter
 from compact.text.modes import KindWeights, weights_of
-from compact.text.outline import NAMES, NOW, OUTLINE, SAID, STORY
+from compact.text.outline import BESIDE_STORY, NAMES, NOW, OUTLINE, SAID, STORY
 
 NOW_SHARE, LEAST_NOW = 1 / 8, 100
 """The section on the present gets at most this share of the room, but at least this many tokens, up
 to a third of the room."""
-CODE_NAMES, OTHER_NAMES, MOST_NAMES = 0.34, 0.1, 0.45
+CODE_NAMES, OTHER_NAMES, MOST_NAMES = 0.3, 0.1, 0.45
 """Shares of the room for names. `CODE_NAMES`: files are written or commands run. `OTHER_NAMES`:
 other tools are called. `MOST_NAMES`: the largest that a mode may set. Plain talk has none."""
 HEADING_TOKENS = 5
@@ -129,7 +129,7 @@ class Composer:
                 left += int(0.9 * unused)
                 parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
                 names = self._names(parts, min(most, room - self._size(parts)))
-        return _joined({**parts, NAMES: names}, STORY if story else NOW)
+        return _joined({**parts, NAMES: names}, BESIDE_STORY if story else OUTLINE)
 
     def _chronology(self, story: str) -> Chronology:
         """Return what neither the story nor the prompt says, in order. Beside a model's story, only
@@ -156,7 +156,6 @@ class Composer:
         return self.counter.composed(_joined(parts))
 
 
-def _joined(parts: Mapping[str, str], first: str = NOW) -> str:
-    """Join the sections: the first one, then the others in order."""
-    order = dict.fromkeys((first, *OUTLINE))
+def _joined(parts: Mapping[str, str], order: Sequence[str] = OUTLINE) -> str:
+    """Join the sections in an order."""
     return "\n\n".join(f"## {title}\n{parts[title]}" for title in order if parts.get(title))

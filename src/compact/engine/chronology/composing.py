@@ -260,7 +260,8 @@ class Chronology:
     @cached_property
     def _weights(self) -> list[float]:
         rows = range(len(self._span))
-        last = next((i for i in reversed(rows) if self._is_new(i)), -1)
+        said = (i for i in reversed(rows) if self._span[i].kind in ("closing", "said"))
+        last = next(filter(self._is_new, said), -1)
         return [self._weight(x, is_last=i == last) for i, x in enumerate(self._span)]
 
     @cached_property
@@ -294,12 +295,14 @@ class Chronology:
 
     def _weight(self, item: Item, *, is_last: bool) -> float:
         fresh = max(self._freshness(item.position), item.demands)
-        kind = "closing" if is_last and item.kind == "said" else item.kind
+        kind = (
+            "request" if is_last else item.kind
+        )  # where the work stands: as needed as what is asked
         weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
-        if kind in ("closing", "said") and self.weights.decided != 1:
+        if item.kind in ("closing", "said") and self.weights.decided != 1:
             weight *= self.weights.decided if _decides(item.text) else 1.0
         marked = MARKED if item.position in self.notes.marked else 1.0
-        return weight * marked * item.worth
+        return weight * marked * (item.info if is_last else item.worth)
 
     @cached_property
     def _by_kind(self) -> dict[Kind, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from compact.engine.chronology.cutting import Cuttable
-from compact.engine.chronology.items import Item
+from compact.engine.chronology.items import Item, probe_of
 from compact.engine.chronology.names import below, root_of
 from compact.engine.chronology.notes import Notes
 from compact.engine.visible import VisibleText
@@ -22,7 +22,7 @@ def lines_of(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iterator
     """Yield the lines on the present."""
     work = notes.work
     asked = next((x for x in reversed(notes.items.rows) if x.kind == "request"), None)
-    if asked is not None and not (notes.is_plain_talk and seen.tells(asked.text)):
+    if asked is not None and not (notes.is_plain_talk and seen.shows(probe_of(asked))):
         yield _asked(asked, seen, counter, is_answered=_is_answered(notes, asked))
     root = root_of(notes)
     if root:
@@ -60,7 +60,7 @@ def _is_answered(notes: Notes, asked: Item) -> bool:
 
 
 def _asked(asked: Item, seen: VisibleText, counter: TokenCounter, *, is_answered: bool) -> str:
-    is_seen = seen.tells(asked.text)
+    is_seen = seen.shows(probe_of(asked))
     to = f", to “{asked.before}”" if asked.before else ""
     if is_seen:
         words = asked.text.split()
@@ -68,7 +68,8 @@ def _asked(asked: Item, seen: VisibleText, counter: TokenCounter, *, is_answered
     else:
         said, below = Cuttable(" ".join(asked.text.split()), counter).within(ASKED_TOKENS, ""), ""
     answered = ", and answered" if is_answered else ""
-    return f"- Asked last ({short_id(asked.message_id)}{below}){answered}{to}: “{said}”"
+    where = f"{short_id(asked.message_id)}{below}".removeprefix(", ")
+    return f"- Asked last{where and f' ({where})'}{answered}{to}: “{said}”"
 
 
 def _last_parts(files: Iterable[str], most: int = MOST_FILES) -> str:

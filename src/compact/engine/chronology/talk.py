@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from compact.engine.chronology.cutting import LEAST_RULES, info_of
@@ -62,7 +62,7 @@ class Talk:
         self._marked = [x for x in self._said if x.position in notes.marked]
         self._counter, self._weigh = counter, _weighing(weights)
         self._costs = {x.text: counter.text(x.text) + 1 for x in self._said}
-        self._is_people = is_record(items)
+        self._is_people = is_record(x.text for x in items if x.kind == "request")
         self._names = _names_of(items) if self._is_people else {}
         self._before_ids = dict[int, dict[str, Sequence[str]]]()
         for item in items:
@@ -89,7 +89,9 @@ class Talk:
         """The user's clear demands, the clearest and newest first."""
         persons = ((i, x) for i, x in enumerate(self._said) if x.speaker == "person")
         clear = [(demand_of(x.text), x.position, i) for i, x in persons]
-        return [self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= MUST_STAY]
+        return [
+            self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= MUST_STAY
+        ]
 
     def _select(self, budget: int, rules: int) -> Sequence[Said]:
         """Choose important messages, then demands up to `rules` tokens, then what is new. Fill the
@@ -123,11 +125,11 @@ class Talk:
         return self._rest[1]
 
 
-def is_record(items: Sequence[Item]) -> bool:
-    """Whether the items record what people said to each other: most requests name their speaker,
-    and the same few speak often.
+def is_record(requests: Iterable[str]) -> bool:
+    """Whether requests record what people said to each other: most name their speaker, and the same
+    few speak often.
     """
-    newest = [item.text for item in items if item.kind == "request"][-MOST_JUDGED:]
+    newest = [*requests][-MOST_JUDGED:]
     names = [found[0] for found in map(NAMED.match, newest) if found]
     return 2 * len(names) > len(newest) > 1 and len(names) >= 2 * len(set(names))
 
