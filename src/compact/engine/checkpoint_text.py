@@ -25,7 +25,7 @@ from compact.text.outline import BESIDE_STORY, NAMES, NOW, OUTLINE, SAID, STORY
 NOW_SHARE, LEAST_NOW = 1 / 8, 100
 """The section on the present gets at most this share of the room, but at least this many tokens, up
 to a third of the room."""
-CODE_NAMES, OTHER_NAMES, MOST_NAMES = 0.3, 0.1, 0.45
+CODE_NAMES, OTHER_NAMES, MOST_NAMES = 0.34, 0.1, 0.45
 """Shares of the room for names. `CODE_NAMES`: files are written or commands run. `OTHER_NAMES`:
 other tools are called. `MOST_NAMES`: the largest that a mode may set. Plain talk has none."""
 HEADING_TOKENS = 5

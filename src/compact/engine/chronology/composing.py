@@ -294,11 +294,10 @@ class Chronology:
         return by * self.weights.of(kind)
 
     def _weight(self, item: Item, *, is_last: bool) -> float:
-        fresh = max(self._freshness(item.position), item.demands)
-        kind = (
-            "request" if is_last else item.kind
-        )  # where the work stands: as needed as what is asked
-        weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
+        demands = 1.0 if is_last else item.demands  # it says where the work stands
+        fresh = max(self._freshness(item.position), demands)
+        kind = "request" if is_last else item.kind
+        weight = self._by_kind[kind] * fresh * (1 + DEMANDED * demands)
         if item.kind in ("closing", "said") and self.weights.decided != 1:
             weight *= self.weights.decided if _decides(item.text) else 1.0
         marked = MARKED if item.position in self.notes.marked else 1.0
