@@ -414,8 +414,9 @@ def test_in_another_list_no_id_names_a_place_of_the_first() -> None:
     assert "[before: m21]" in story([lasting, *edit(1)])
 
 
-def test_the_last_statement_of_the_assistant_stands_there_even_before_a_long_request() -> None:
+def test_the_last_statement_of_the_assistant_counts_like_a_request() -> None:
     last = "The dredger is booked for the seventh, and the pilot knows of it."
-    rows = [*piers(40), said("assistant", last), *edit(99)]
+    rows = [said("user", f"The ropes of pier {i} are worn.", id=f"m{i}") for i in range(40)]
+    rows += [*edit(1), said("assistant", last), *edit(2)]
     rows += [said("user", "Please also see to the cranes of the northern pier.", id="m98")]
     assert last in story(rows, 160)
