@@ -55,7 +55,7 @@ def rules(count: int) -> list:
 def test_sections_stand_in_the_order_of_the_outline() -> None:
     """A model's story comes first, a person's words below it; the chronology holds them itself."""
     told = Composer(notes_of(WORK), COUNTER).written("The mail was mended.", 900)
-    assert titles_of(told) == ["Story", "Now", "Said", "Names"]
+    assert titles_of(told) == ["Story", "Names", "Said", "Now"]
     assert section(told, "Story") == "The mail was mended."
     named = [said("assistant", "It calls parse_rows and merge_rows.", id="m99")]
     by_code = titles_of(composed([*WORK, *named * 9, *rules(90)], 900))
@@ -331,12 +331,3 @@ def test_what_was_to_do_is_not_lost_when_a_checkpoint_is_read_again() -> None:
     assert "Deploy to staging" in composed(
         [again, said("user", "Now the post."), *run(9, "ls", "")]
     )
-
-
-def test_beside_a_model_s_story_names_come_next_and_the_present_last() -> None:
-    rows = [said("user", "Mend the mail.", id="m0"), *edit(1, "src/harbour/mail.py")]
-    rows += run(2, "ls src", "src/harbour/berths.py\nsrc/harbour/cranes.py")
-    text = Composer(notes_of(rows), COUNTER, by_model=True).written("It was mended.", 900)
-    titles = re.findall(r"^## (\w+)$", text, re.M)
-    assert titles == [x for x in ("Story", "Names", "Said", "Now") if x in titles]
-    assert {"Story", "Names", "Now"} <= {*titles}

@@ -260,7 +260,8 @@ class Chronology:
     @cached_property
     def _weights(self) -> list[float]:
         rows = range(len(self._span))
-        said = (i for i in reversed(rows) if self._span[i].kind in ("closing", "said"))
+        counts = {kind for kind in ("closing", "said") if self._by_kind[kind]}
+        said = (i for i in reversed(rows) if self._span[i].kind in counts)
         last = next(filter(self._is_new, said), -1)
         return [self._weight(x, is_last=i == last) for i, x in enumerate(self._span)]
 
