@@ -260,7 +260,7 @@ class Chronology:
     @cached_property
     def _weights(self) -> list[float]:
         rows = range(len(self._span))
-        counts = {kind for kind in ("closing", "said") if self._by_kind[kind]}
+        counts = {k for k, by in self._by_kind.items() if by and k in ("closing", "said")}
         said = (i for i in reversed(rows) if self._span[i].kind in counts)
         last = next(filter(self._is_new, said), -1)
         return [self._weight(x, is_last=i == last) for i, x in enumerate(self._span)]
