@@ -211,7 +211,11 @@ class MemoryManager:
             sessions=len(sessions),
             messages=sum(each.branch.messages for each in sessions),
             important=sum(bool(each.metadata.get("important")) for each in sessions),
-            first=min((each.created_at for each in sessions), key=instant, default=None),
+            first=min(
+                (x for each in sessions for x in (each.created_at, each.updated_at)),
+                key=instant,
+                default=None,
+            ),
             last=max((each.updated_at for each in sessions), key=instant, default=None),
             levels={level: levels[level] for level in CompressionLevel if levels[level]},
             archived=len(kept),
