@@ -12,13 +12,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.memory.lasting import (
+    ON_TOPIC,
     SEAT,
     SEATS,
     Asked,
     barred,
     newest_first,
+    persons,
+    standing,
     with_later,
-    with_standing,
 )
 from compact.memory.lexical import (
     WEIGHTS,
@@ -39,7 +41,7 @@ from compact.messages.codec import instant
 from compact.messages.messages import Message
 from compact.text.found import FoundSession, Hit, Method, Neighbour, SearchFilter
 from compact.text.snippets import Sought
-from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable, instant_of
+from compact.text.turns import ROLE_NUMBERS, Keys, Trait, TurnTable, instant_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,6 +105,8 @@ class Ranked(NamedTuple):
     """How much the text has in common with the best-fitting message."""
     barred: Sequence[int] = ()
     """Places of requests not to talk about something. They come with what is recalled."""
+    standing: Sequence[int] = ()
+    """Places of standing sentences that are near the question in meaning, the best first."""
 
 
 def ranked(
@@ -144,7 +148,8 @@ def ranked(
     best = with_later(index, turns, best, asked)
     if not question.times and not ways.about:  # these order the hits themselves
         best = newest_first(turns, best, asked)
-    best = with_standing(turns, best, asked)[:most]
+    firm = standing(turns, asked)
+    best = list(dict.fromkeys([*best[:SEAT], *firm, *best[SEAT:]]))[:most]
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
@@ -156,6 +161,7 @@ def ranked(
         _shares(by_session[sessions]),
         known._replace(is_of_past=_is_of_past(turns, question, now, may)),
         barred(turns, best, asked),
+        [place for place in firm if asked.cosines[place] >= ON_TOPIC],
     )
 
 
@@ -207,6 +213,12 @@ def _scored(
         touched[near] = True
         cosines[near] = more
         known = known._replace(cosine=float(cosines[may].max(initial=0.0)))
+        # Standing sentences of a large memory are not among its nearest messages.
+        firm = turns.keys[may & persons(turns, Trait.STANDING) & ~touched].tolist()
+        if firm:
+            alone = [(key, key) for key in firm]
+            near, more = _meaning(turns, ways.nearest(question.text, alone, SEATS))
+            cosines[near] = more
     is_personal = question.names_speaker or (question.is_own and not turns.speakers.all())
     asked = Asked(question.names, own, cosines, may, within)
     return scores, touched, asked, known._replace(is_personal=is_personal)
