@@ -221,7 +221,10 @@ def standing(turns: TurnTable, asked: Asked) -> list[int]:
     """
     import numpy as np
 
-    every = np.flatnonzero(asked.may & persons(turns, Trait.STANDING))
+    may = asked.may & persons(turns, Trait.STANDING)
+    if len(asked.names) < 2:  # one word is looked up; it has no topic
+        may &= asked.own > 0
+    every = np.flatnonzero(may)
     scores = asked.own[every] + BREVITY / (1 + turns.rows["length"][every] / BRIEF)
     scores += MEANING * asked.cosines[every]
     best: list[int] = every[np.argsort(-scores, kind="stable")][:SEATS].tolist()

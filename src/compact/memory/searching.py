@@ -142,14 +142,10 @@ def ranked(
     scores = np.where(may, 1.0 if is_empty else scores, -np.inf)
     candidates = np.flatnonzero((touched | is_found) & may)
     order = turns.rows["at"] if is_empty else scores  # an empty text asks for the newest
-    # Always rank enough places for the standing sentences, so that a small limit gives the
-    # beginning of what a large one gives.
+    # Always enough for standing sentences: a small limit gives the beginning of a large one.
     best = candidates[_best(order[candidates], max(most, SEAT + SEATS))].tolist()
-    best = with_later(index, turns, best, asked)
-    if not question.times and not ways.about:  # these order the hits themselves
-        best = newest_first(turns, best, asked)
-    firm = standing(turns, asked)
-    best = list(dict.fromkeys([*best[:SEAT], *firm, *best[SEAT:]]))[:most]
+    is_ordered = bool(question.times or ways.about)
+    best, firm = _with_lasting(index, turns, best, asked, most, is_ordered=is_ordered)
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
@@ -163,6 +159,26 @@ def ranked(
         barred(turns, best, asked),
         [place for place in firm if asked.cosines[place] >= ON_TOPIC],
     )
+
+
+def _with_lasting(
+    index: SQLiteManager,
+    turns: TurnTable,
+    best: list[int],
+    asked: Asked,
+    most: int,
+    *,
+    is_ordered: bool,
+) -> tuple[list[int], list[int]]:
+    """Return the hits with what was said later and with standing sentences, at most `most`; and
+    those sentences. With `is_ordered`, times or a topic order the hits.
+    """
+    best, firm = with_later(index, turns, best, asked), standing(turns, asked)
+    if not is_ordered:
+        best = newest_first(turns, best, asked)
+    if len(best) > SEAT:
+        best = list(dict.fromkeys([*best[:SEAT], *firm, *best[SEAT:]]))
+    return best[:most], firm
 
 
 def _is_of_past(
