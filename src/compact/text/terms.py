@@ -107,7 +107,7 @@ def forms_of(text: str) -> Iterator[tuple[str, ...]]:
 def code_of(question: str) -> Iterator[tuple[str, ...]]:
     """If the whole question is a code, yield it without signs and spaces."""
     code = "".join(filter(str.isalnum, question))
-    if _is_code(code):
+    if len(code) <= MOST_CODE and sum(map(str.isdecimal, code)) >= LEAST_DIGITS:
         yield (code.lower(),)
 
 
