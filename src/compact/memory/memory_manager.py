@@ -50,7 +50,7 @@ from compact.session.entering import added
 from compact.text.archived import ArchivedConversation, ArchiveReport, BackupReport, ForgottenReport
 from compact.text.dates import limits
 from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel
-from compact.text.embedding import Generation, Near
+from compact.text.embedding import Generation, Near, Numbers
 from compact.text.found import Method, SearchFilter, SearchResult, TimelineEntry
 from compact.text.turns import instant_of
 
@@ -415,13 +415,13 @@ class MemoryManager:
             about=options.get("about", ""),
         )
 
-    def _vector_of(self, text: str) -> Sequence[float]:
+    def _vector_of(self, text: str) -> Numbers:
         return self._embedder.embed([text], query=True)[0] if self._embedder else ()
 
     def _nearest(
         self,
         of: Generation,
-        vector_of: Callable[[str], Sequence[float]],
+        vector_of: Callable[[str], Numbers],
         text: str,
         within: Sequence[tuple[int, int]],
         most: int,

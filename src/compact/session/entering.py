@@ -105,9 +105,9 @@ def added(store: SessionStore, scope: str, session_id: str, given: Given) -> Mes
         counter = wiring.token_counter(WIRE)
         branch, tokenizer = new_branch(store, session_id), counter.estimator.name
         new = Session(id=session_id, scope=scope, wire=WIRE, tokenizer=tokenizer, branch=branch)
-        at = message.timestamp if isinstance(message, Message) else time_in(message)
-        if at is not None:
-            new = new.model_copy(update={"created_at": at})
+        begun = message.timestamp if isinstance(message, Message) else time_in(message)
+        if begun is not None:
+            new = new.model_copy(update={"created_at": begun})
         session = store.session(session_id, create=new)
     if session.scope != scope:
         free = f"the id is another scope's: choose one such as {f'{scope}/{session_id}'!r}"
