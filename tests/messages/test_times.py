@@ -77,6 +77,19 @@ def test_memory_refuses_what_is_no_time_too(value: object) -> None:
         assert memory.search("hello").hits == ()
 
 
+@pytest.mark.parametrize("name", ["ts", "date", "time", "created", "datetime"])
+@pytest.mark.parametrize("value", [-1, "soon", "03/04/2024", float("nan")])
+def test_what_is_no_duration_either_is_refused(name: str, value: object) -> None:
+    with pytest.raises(InvalidMessage, match=rf"\.{name}: .* is no time: give ISO 8601"):
+        added(**{name: value})
+
+
+def test_a_memory_begins_with_its_oldest_message() -> None:
+    with MemoryManager() as memory:
+        memory.add_message("s", "user", "hello", timestamp=MARCH)
+        assert memory.status().first == memory.sessions()[0].created_at == MARCH
+
+
 @pytest.mark.parametrize("text", ["1726071212345", "1726071212345678901"])
 def test_digits_that_look_like_a_day_are_a_number(text: str) -> None:
     assert added(timestamp=text).timestamp.year == 2024

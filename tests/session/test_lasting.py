@@ -6,6 +6,8 @@ import pytest
 
 from compact import ContextManager, MemoryManager
 from compact.messages.messages import Message
+from compact.messages.protocols import Embedder
+from compact.testing import HashEmbedder
 from compact.text.turns import Trait, forgotten_in, noted
 
 BEGUN = datetime(2024, 3, 1, 9, tzinfo=UTC)
@@ -18,9 +20,11 @@ CHATTER = (
 )
 
 
-def memory_of(*said: str, store: str = ":memory:") -> MemoryManager:
+def memory_of(
+    *said: str, store: str = ":memory:", embedder: Embedder | None = None
+) -> MemoryManager:
     """A memory of conversations a week apart. Each says one thing among chatter."""
-    memory = MemoryManager(store)
+    memory = MemoryManager(store, embedder=embedder)
     for number, text in enumerate(said):
         talk = [*CHATTER[:3], text, *CHATTER[3:]]
         for place, each in enumerate(talk):
@@ -29,6 +33,31 @@ def memory_of(*said: str, store: str = ":memory:") -> MemoryManager:
             answer = "I see."
             memory.add_message(f"s{number}", role="assistant", content=answer, timestamp=at)
     return memory
+
+
+class Topics(HashEmbedder):
+    """Puts texts about code beside each other."""
+
+    def _vector(self, text: str) -> list[float]:
+        is_code = any(word in text for word in ("code", "login"))
+        return super()._vector(text + " code" * 9 * is_code)
+
+
+def test_a_rule_on_the_topic_is_found_and_recalled_without_a_shared_word() -> None:
+    rule, question = "Always format code with highlighting.", "How do I implement a login?"
+    memory = memory_of(*CHATTER, rule, *CHATTER, embedder=Topics(256))
+    memory.embed()
+    assert rule in found(memory, question, limit=10)
+    for text, is_recalled in ((question, True), ("What goes well with fish?", False)):
+        with ContextManager(window=8_000, memory=memory) as ctx:
+            ctx.add_message(role="user", content=text)
+            assert any(rule in m.text for m in ctx.active_context().messages) is is_recalled
+
+
+def test_a_marked_sentence_is_a_standing_one() -> None:
+    plain = Message(role="user", content="Metric units, please.")
+    marked = Message(role="user", content=plain.content, metadata={"important": True})
+    assert [bool(noted(x).signs & Trait.STANDING) for x in (plain, marked)] == [False, True]
 
 
 def found(memory: MemoryManager, question: str, limit: int = 5) -> list[str]:

@@ -41,6 +41,9 @@ SAID = {
     "wireless": "The Wi-Fi is slow.",
     "abroad": "Call (0171) 666 4321 tonight.",
     "account": "Pay to DE89 3704 0044 0532 0130 00 please.",
+    "tagged": "The fix is in v1.2.4 of the client.",
+    "candidate": "We wait for 2.0.0-rc.1 at work.",
+    "underscore": "It fails with E_CONN-42x on the train.",
     "emoji": "I feel great \U0001f389 about it.",
 }
 ASKED = [
@@ -50,6 +53,10 @@ ASKED = [
     ("9783161484100", "book"),
     ("01705551234", "phone"),
     ("3.11.7", "version"),
+    ("1.2.4", "tagged"),
+    ("v3.11.7", "version"),
+    ("2.0.0", "candidate"),
+    ("ECONN42X", "underscore"),
     ("C++", "plus"),
     ("C#", "sharp"),
     ("A-", "blood"),

@@ -125,12 +125,18 @@ def _is_asked(text: str, pieces: Sequence[str]) -> bool:
 
 
 def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield a name, then its pieces without stop words. Single ASCII letters are left out."""
-    pieces = tuple(piece for piece in name if len(piece) > 1 or not piece.isascii())
+    """Yield a name, then its pieces without stop words. Single ASCII letters are left out, and
+    single digits that stand alone.
+    """
+
+    def is_word(piece: str) -> bool:
+        return len(piece) > 1 or not piece.isascii()
+
+    pieces = tuple(x for x in name if is_word(x) or (len(name) > 1 and x.isdecimal()))
     if pieces:
         yield pieces
     if len(pieces) > 1:
-        yield from ((piece,) for piece in pieces if piece not in STOP_WORDS)
+        yield from ((piece,) for piece in pieces if is_word(piece) and piece not in STOP_WORDS)
 
 
 # --- lexical --------------------------------------------------------------------------------------

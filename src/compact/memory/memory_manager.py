@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import date, datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Self, TypedDict, Unpack, get_args
 
@@ -50,7 +50,7 @@ from compact.session.entering import added
 from compact.text.archived import ArchivedConversation, ArchiveReport, BackupReport, ForgottenReport
 from compact.text.dates import limits
 from compact.text.digests import AgeingReport, CompressedConversation, CompressionLevel
-from compact.text.embedding import Generation, Near
+from compact.text.embedding import Generation, Near, Numbers
 from compact.text.found import Method, SearchFilter, SearchResult, TimelineEntry
 from compact.text.turns import instant_of
 
@@ -211,7 +211,11 @@ class MemoryManager:
             sessions=len(sessions),
             messages=sum(each.branch.messages for each in sessions),
             important=sum(bool(each.metadata.get("important")) for each in sessions),
-            first=min((each.created_at for each in sessions), key=instant, default=None),
+            first=min(
+                (x for each in sessions for x in (each.created_at, each.updated_at)),
+                key=instant,
+                default=None,
+            ),
             last=max((each.updated_at for each in sessions), key=instant, default=None),
             levels={level: levels[level] for level in CompressionLevel if levels[level]},
             archived=len(kept),
@@ -404,21 +408,28 @@ class MemoryManager:
         if self._vectors is not None and self._embedder is not None and method != "lexical":
             of = self._vectors.made_by(self._embedder)
         return Ways(
-            nearest=partial(self._nearest, of) if of else None,
+            nearest=partial(self._nearest, of, cache(self._vector_of)) if of else None,
             words=method != "semantic" or of is None,
             recent=options.get("recent", False),
             now=now,
             about=options.get("about", ""),
         )
 
+    def _vector_of(self, text: str) -> Numbers:
+        return self._embedder.embed([text], query=True)[0] if self._embedder else ()
+
     def _nearest(
-        self, of: Generation, text: str, within: Sequence[tuple[int, int]], most: int
+        self,
+        of: Generation,
+        vector_of: Callable[[str], Numbers],
+        text: str,
+        within: Sequence[tuple[int, int]],
+        most: int,
     ) -> Sequence[Near]:
         if self._vectors is None or self._embedder is None:
             return ()
-        vector = self._embedder.embed([text], query=True)[0]
         try:
-            return self._vectors.similar(vector, of=of, most=most, keys=within)
+            return self._vectors.similar(vector_of(text), of=of, most=most, keys=within)
         except InvalidInput as error:
             raise ModelFailed(f"{self._embedder.name}: {error}") from error
 

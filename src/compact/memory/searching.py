@@ -12,13 +12,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.memory.lasting import (
+    ON_TOPIC,
     SEAT,
     SEATS,
     Asked,
     barred,
     newest_first,
+    persons,
+    standing,
     with_later,
-    with_standing,
 )
 from compact.memory.lexical import (
     WEIGHTS,
@@ -39,7 +41,7 @@ from compact.messages.codec import instant
 from compact.messages.messages import Message
 from compact.text.found import FoundSession, Hit, Method, Neighbour, SearchFilter
 from compact.text.snippets import Sought
-from compact.text.turns import ROLE_NUMBERS, Keys, TurnTable, instant_of
+from compact.text.turns import ROLE_NUMBERS, Keys, Trait, TurnTable, instant_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,6 +105,8 @@ class Ranked(NamedTuple):
     """How much the text has in common with the best-fitting message."""
     barred: Sequence[int] = ()
     """Places of requests not to talk about something. They come with what is recalled."""
+    standing: Sequence[int] = ()
+    """Places of standing sentences that are near the question in meaning, the best first."""
 
 
 def ranked(
@@ -138,13 +142,10 @@ def ranked(
     scores = np.where(may, 1.0 if is_empty else scores, -np.inf)
     candidates = np.flatnonzero((touched | is_found) & may)
     order = turns.rows["at"] if is_empty else scores  # an empty text asks for the newest
-    # Always rank enough places for the standing sentences, so that a small limit gives the
-    # beginning of what a large one gives.
+    # Always enough for standing sentences: a small limit gives the beginning of a large one.
     best = candidates[_best(order[candidates], max(most, SEAT + SEATS))].tolist()
-    best = with_later(index, turns, best, asked)
-    if not question.times and not ways.about:  # these order the hits themselves
-        best = newest_first(turns, best, asked)
-    best = with_standing(turns, best, asked)[:most]
+    is_ordered = bool(question.times or ways.about)
+    best, firm = _with_lasting(index, turns, best, asked, most, is_ordered=is_ordered)
     by_session = session_scores(turns, scores)
     own = np.flatnonzero(np.bincount(session_of(turns)[may], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
@@ -156,7 +157,28 @@ def ranked(
         _shares(by_session[sessions]),
         known._replace(is_of_past=_is_of_past(turns, question, now, may)),
         barred(turns, best, asked),
+        [place for place in firm if asked.cosines[place] >= ON_TOPIC],
     )
+
+
+def _with_lasting(
+    index: SQLiteManager,
+    turns: TurnTable,
+    best: list[int],
+    asked: Asked,
+    most: int,
+    *,
+    is_ordered: bool,
+) -> tuple[list[int], list[int]]:
+    """Return the hits with what was said later and with standing sentences, at most `most`; and
+    those sentences. With `is_ordered`, times or a topic order the hits.
+    """
+    best, firm = with_later(index, turns, best, asked), standing(turns, asked)
+    if not is_ordered:
+        best = newest_first(turns, best, asked)
+    if len(best) > SEAT:
+        best = list(dict.fromkeys([*best[:SEAT], *firm, *best[SEAT:]]))
+    return best[:most], firm
 
 
 def _is_of_past(
@@ -207,6 +229,12 @@ def _scored(
         touched[near] = True
         cosines[near] = more
         known = known._replace(cosine=float(cosines[may].max(initial=0.0)))
+        # Standing sentences of a large memory are not among its nearest messages.
+        firm = turns.keys[may & persons(turns, Trait.STANDING) & ~touched].tolist()
+        if firm:
+            alone = [(key, key) for key in firm]
+            near, more = _meaning(turns, ways.nearest(question.text, alone, SEATS))
+            cosines[near] = more
     is_personal = question.names_speaker or (question.is_own and not turns.speakers.all())
     asked = Asked(question.names, own, cosines, may, within)
     return scores, touched, asked, known._replace(is_personal=is_personal)

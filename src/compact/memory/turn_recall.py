@@ -22,6 +22,7 @@ from compact.secrets.redaction import Known, redact
 from compact.secrets.redactor import Redactor
 from compact.session.views.recalled_turns import FoundTurn, Remembered
 from compact.text.found import Told
+from compact.text.instructions import instructions_in
 from compact.text.snippets import Sought, whole_sentences
 from compact.text.speakers import person_text
 from compact.text.terms import pieces_of
@@ -33,6 +34,8 @@ ASKED_CHARS = 2_000
 """How many characters from the start of a message are searched for."""
 CANDIDATES = 32
 """How many turns are found at most. As many as fit are quoted."""
+MOST_STANDING = 2
+"""How many standing sentences on the topic are quoted beside what answers the message."""
 HERE = "earlier in this conversation"
 """Shown instead of a title for turns of the same session."""
 RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
@@ -65,6 +68,13 @@ def is_known(found: Evidence) -> bool:
         + weights.cosine * (found.cosine or 0.0)
     )
     return found.is_of_past or told >= weights.least
+
+
+def _is_rule(message: Message | None) -> bool:
+    if message is None:
+        return False
+    is_marked = message.is_important or message.is_pinned
+    return is_marked or any(each.is_rule for each in instructions_in(person_text(message)))
 
 
 class TurnRecall:
@@ -127,21 +137,35 @@ class TurnRecall:
         now = message.timestamp
         search = partial(memory._ranked, asked, options=options, without=without, now=now)
         best, _, failed = search(most=CANDIDATES)
+        rules = self._rules(best)
         if not is_known(best.evidence):
-            return [], failed
+            best = best._replace(places=(), barred=())
+            if not rules:
+                return [], failed
+        best = best._replace(standing=rules)
         places, told = self._told(best)
         # the next ones replace those whose archive cannot be read
-        if len(told.messages) < len(places):
+        if best.places and len(told.messages) < len(places):
             best, _, failed = search(most=len(best.turns))
+            best = best._replace(standing=rules)
             places, told = self._told(best, checked=True)
         turns = self._read(best.turns, places, told, Sought(asked), own_session)
         said = self._said(message)
         return [each for each in turns if each.quote.text != said], failed
 
+    def _rules(self, best: Ranked) -> list[int]:
+        """Return the standing sentences that are rules, or are marked, at most `MOST_STANDING`."""
+        keys = {place: int(best.turns.keys[place]) for place in best.standing}
+        messages, _, _ = self._memory._index.told(list(keys.values()), ())
+        found = [place for place, key in keys.items() if _is_rule(messages.get(key))]
+        return found[:MOST_STANDING]
+
     def _told(self, best: Ranked, *, checked: bool = False) -> tuple[list[int], Told]:
         """Return the best candidates and their messages; with `checked`, only readable ones."""
         turns, index = best.turns, self._memory._index
-        places = list(dict.fromkeys([*best.places[:1], *best.barred, *best.places[1:]]))
+        places = list(
+            dict.fromkeys([*best.places[:1], *best.barred, *best.standing, *best.places[1:]])
+        )
         places = without_forgotten(index, turns, places)
         if checked:
             places, _ = readable(index, turns, places, CANDIDATES)

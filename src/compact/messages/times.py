@@ -96,21 +96,36 @@ def time_in(raw: Mapping[str, Any]) -> datetime | None:
     return next((time for time in times if time and FIRST_YEAR <= time.year <= LAST_YEAR), None)
 
 
+def unread_time(raw: Mapping[str, Any]) -> str:
+    """Return the name of the field that holds a time which cannot be read; empty if there is none.
+    Zero and empty values are no time, and neither are numbers that may be a duration, in fields
+    that can hold one.
+    """
+    if _ANY.isdisjoint(raw) or time_in(raw) is not None:
+        return ""
+    every = (name for name in TIMES if raw.get(name))
+    return next((n for n in every if n in TIME_ONLY or not _may_be_other(raw[n])), "")
+
+
+def _may_be_other(value: object) -> bool:
+    try:
+        return not isinstance(value, str | int | float) or float(value) >= 0
+    except (ValueError, OverflowError):
+        return False
+
+
 def check_time(raw: Mapping[str, Any], path: str) -> None:
-    """Refuse a message whose time cannot be read. Zero and empty values count as no time.
+    """Refuse a message whose time cannot be read (see `unread_time`).
 
     Raises:
         InvalidMessage: naming the field.
     """
-    if _ANY.isdisjoint(raw) or time_in(raw) is not None:
-        return
-    for name in TIME_ONLY:
-        if raw.get(name):
-            raise InvalidMessage(
-                f"{path}.{name}",
-                f"{raw[name]!r:.60} is no time: give ISO 8601, such as 2026-03-09T16:00:00Z, or "
-                "seconds since 1970",
-            )
+    if name := unread_time(raw):
+        raise InvalidMessage(
+            f"{path}.{name}",
+            f"{raw[name]!r:.60} is no time: give ISO 8601, such as 2026-03-09T16:00:00Z, or "
+            "seconds since 1970",
+        )
 
 
 Times = tuple[int, int, int]

@@ -15,7 +15,7 @@ from compact.messages.given import Given, message_given
 from compact.messages.messages import META, SYSTEM_ROLES, Message
 from compact.messages.protocols import SessionStore
 from compact.messages.sessions import FIXED, PERSON, Branch, Entry, Session, free_branch_id
-from compact.messages.times import check_time
+from compact.messages.times import check_time, time_in
 from compact.messages.tokens import TokenCounter
 from compact.text.speakers import may_be_persons
 
@@ -105,6 +105,9 @@ def added(store: SessionStore, scope: str, session_id: str, given: Given) -> Mes
         counter = wiring.token_counter(WIRE)
         branch, tokenizer = new_branch(store, session_id), counter.estimator.name
         new = Session(id=session_id, scope=scope, wire=WIRE, tokenizer=tokenizer, branch=branch)
+        begun = message.timestamp if isinstance(message, Message) else time_in(message)
+        if begun is not None:
+            new = new.model_copy(update={"created_at": begun})
         session = store.session(session_id, create=new)
     if session.scope != scope:
         free = f"the id is another scope's: choose one such as {f'{scope}/{session_id}'!r}"

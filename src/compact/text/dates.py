@@ -134,7 +134,9 @@ def limits(since: object, until: object, now: datetime) -> tuple[datetime | None
     end = None if until is None else _span_of("until", until, now)
     last = end and max(end.start, end.stop - _TICK)
     if first and last and first > last:
-        raise InvalidArgument("since", f"{since!r} is after until, {until!r}")
+        raise InvalidArgument(
+            "since", f"{first:%Y-%m-%d %H:%M} is after until, {last:%Y-%m-%d %H:%M}"
+        )
     return first, last
 
 

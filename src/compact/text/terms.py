@@ -34,11 +34,12 @@ from compact.text.recalls import asks
 _CODE = regex(
     r"(?<![^\W_])(?:[0-9]{2,16}(?:[ ()/.-]{1,3}[0-9]{2,16}){1,8}(?![-./]?[^\W_])"
     r"|(?:[A-Z]{1,3}|[A-Z]{0,4}[0-9]{1,8}[A-Z]{0,4})(?: [A-Z0-9]{1,8}){1,8}(?![-./]?[^\W_])"
-    r"|[^\W_]{1,16}(?:[-./][^\W_]{1,16}){1,8})"
+    r"|[^\W_]{1,16}(?:[-./_][^\W_]{1,16}){1,8})"
 )
 _SIGNS = regex(r"[^\W_]+")
 MOST_CODE, LEAST_DIGITS = 24, 3
-"""A code without its signs has at most this many characters, and at least this many digits."""
+"""A code without its signs has at most this many characters, and at least this many digits; with a
+letter, one digit fewer."""
 _CAMEL = regex(r"(?<![^\W_])[A-Z]{0,10}[a-z0-9]{1,40}[A-Z][^\W_]{0,60}(?![^\W_])")
 _CAMEL_PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z0-9_]+|[0-9]+")
 _SIGNED = regex(r"(?<![^\W_])([A-Za-z]{1,2})(\+{1,2}|#|-)(?![^\s.,;:!?)\]])")
@@ -83,9 +84,11 @@ def forms_of(text: str) -> Iterator[tuple[str, ...]]:
     The text has plain letters.
     """
     for match in _CODE.finditer(text):
-        code = "".join(_SIGNS.findall(match[0]))
-        if len(code) <= MOST_CODE and sum(map(str.isdecimal, code)) >= LEAST_DIGITS:
-            yield (code.lower(),)
+        code = "".join(_SIGNS.findall(match[0])).lower()
+        if _is_code(code):
+            yield (code,)
+            if code[0] == "v" and code[1].isdecimal():  # `v1.2.3` is version `1.2.3`
+                yield (code[1:],)
     for match in _CAMEL.finditer(text):
         yield tuple(part.lower() for part in _CAMEL_PARTS.findall(match[0]))
     for letters, sign in _SIGNED.findall(text):
@@ -106,6 +109,11 @@ def code_of(question: str) -> Iterator[tuple[str, ...]]:
     code = "".join(filter(str.isalnum, question))
     if len(code) <= MOST_CODE and sum(map(str.isdecimal, code)) >= LEAST_DIGITS:
         yield (code.lower(),)
+
+
+def _is_code(code: str) -> bool:
+    digits = sum(map(str.isdecimal, code))
+    return len(code) <= MOST_CODE and digits + (digits < len(code)) >= LEAST_DIGITS
 
 
 # --- terms ----------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class Trait(IntFlag):
     AFTER_QUESTION = 32
     """The previous message asks a question. This is computed for each search and not stored."""
     STANDING = 64
-    """A user says something in general form: always, never, rather."""
+    """A user says something in general form (always, never, rather), or the message is marked."""
     CHANGE = 128
     """A user says that something changed, is withdrawn, or is not to be talked about."""
     FORGET = 256
@@ -129,6 +129,7 @@ def noted(message: Message, words: str | None = None) -> Noted:
     own = pieces if words == text else pieces_of(text)
     signs = _signs_of(text, set(own))
     if message.role == "user" and len(own) <= LONG:
+        signs |= _STANDING if message.is_important or message.is_pinned else 0
         signs |= _lasting(own) | (_FORGET if forgotten_in(text) else 0)
         signs |= (_BARRED | _CHANGE) if is_barred_in(text) else 0
     return Noted(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
 from compact.messages.formats.wire import WireFormat
 from compact.messages.messages import Message, Part, Text
-from compact.messages.times import TIME_ONLY, time_in
+from compact.messages.times import time_in, unread_time
 
 if TYPE_CHECKING:
     from compact.transcripts.documents import Document
@@ -151,8 +151,7 @@ class Collected:
             last = time or last
             if time is None and last is not None:
                 self.messages[at] = message.model_copy(update={"timestamp": last})
-            given = (row.get(name) for row in self.rows.get(message.id, ()) for name in TIME_ONLY)
-            if time is None and any(given):
+            if time is None and any(map(unread_time, self.rows.get(message.id, ()))):
                 self.left_out["time that cannot be read|times that cannot be read"] += 1
 
     def transcript(
