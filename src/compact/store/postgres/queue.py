@@ -152,7 +152,8 @@ class JobQueue:
                 break
             except AlreadyEnqueued as error:  # meanwhile, by somebody else
                 taken = error.__cause__
-                new.pop(taken.queueing_lock if isinstance(taken, UniqueViolation) else "")
+                lock = taken.queueing_lock if isinstance(taken, UniqueViolation) else None
+                new.pop(lock or "")
         return len(new)
 
     def due(self, embedder: Embedder | None = None) -> list[Job]:
@@ -195,7 +196,7 @@ class JobQueue:
 
 
 def _rows(
-    db: Connection, jobs: Iterable[Job], at: datetime | None, notes: Mapping[str, object]
+    db: Connection, jobs: Iterable[Job], at: datetime | None, notes: Mapping[str, Any]
 ) -> Iterator[Row]:
     """Yield rows for jobs. A job's priority is its round: each scope has one job in each, and the
     rounds are done in order. So a scope with many jobs does not hold up another.
@@ -242,9 +243,11 @@ class _Worker:
         for each in (signal.SIGINT, signal.SIGTERM):
             with suppress(ValueError, RuntimeError, NotImplementedError):  # not the main thread
                 loop.add_signal_handler(each, stop.set)
-        size = {"min_size": 1, "max_size": concurrency + 4}
-        app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=address, **size))
-        app.task(self._do, name=NAME, pass_context=True)
+        connector = procrastinate.PsycopgConnector(
+            conninfo=address, min_size=1, max_size=concurrency + 4
+        )
+        app = procrastinate.App(connector=connector)
+        app.task(name=NAME, pass_context=True)(self._do)
         async with app.open_async():
             await self._enqueue_due()
             while True:
@@ -318,7 +321,7 @@ class _Worker:
         own = {(id, worker) for id, worker, _ in found}
         return [row for id, (*jobs,) in rows for row in jobs if (id, row.worker_id) in own]
 
-    def _do(self, context: Any, *, job: str, tries: int = 0, **_: object) -> None:  # noqa: ANN401
+    def _do(self, context: Any, /, *, job: str, tries: int = 0, **_: object) -> None:  # noqa: ANN401
         what, since = Job.read(job), monotonic()
         try:
             outcome, said = self._outcome(what, tries, context.job.id)
