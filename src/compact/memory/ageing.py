@@ -46,9 +46,9 @@ from compact.text.digests import (
 LEASE = timedelta(minutes=10)
 """How long a process keeps its lease if it does not renew it."""
 
-LEAST_BYTES = 2_500
+LEAST_BYTES = 1_000
 """A session with fewer bytes of texts stays as it is. A digest takes about 700 bytes and a packed
-file about 800, so shorter sessions would take more room than before (measured on generated chats).
+file about 800, so a few short messages would take more room than before.
 """
 
 
