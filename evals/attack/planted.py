@@ -46,6 +46,7 @@ class Recorder:
                 (
                     *map(said_in, r.messages),
                     *(r.record, r.guidance, *r.answers.values(), *r.goals, *r.open_tasks),
+                    r.previous.text if r.previous else "",
                 )
             )
             for r in self.requests

@@ -143,6 +143,15 @@ def test_it_writes_the_checkpoint_of_a_compression():
     assert GOOD in checkpoint.text
 
 
+def test_what_was_known_is_carried_on():
+    """Incremental: the summary before is shown first, as what it is (issue 4, item 3)."""
+    model = ScriptedModel(GOOD)
+    summary_by(model, request(previous=Summary(text="The shop is in Kyoto.", made_by="x")))
+    shown = data(model.contexts[0])
+    assert "\nKnown already: The shop is in Kyoto.\n" in shown
+    assert shown.index("Kyoto") < shown.index("booking page")
+
+
 def test_what_stays_in_view_is_shown_as_that():
     """A story leads up to it, and does not tell it: each in a line, with calls, after the messages;
     the story that stands before them, too (issue 25, 2).
@@ -542,7 +551,7 @@ def test_the_same_request_is_not_sent_twice():
         {"max_tokens": 151}, {"record": "## Now\n- To do: No cards"}, {"level": "compact"},
         {"strategy": "brief"}, {"mode": "planning"},
         {"guidance": "keep prices"}, {"goals": ("Sell",)}, {"open_tasks": ("Sweep",)},
-        {"messages": TALK[1:]},
+        {"previous": Summary(text="Old.", made_by="x")}, {"messages": TALK[1:]},
         {"messages": [said("assistant", TALK[0].text), *TALK[1:]]},
     ],
     ids=lambda other: f"{other}"[:40],

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from compact import Message
 from compact.engine.fencing import Block, blocks_of, chunked, fenced, harmless, marker_of, shortened
 from compact.engine.stories import briefing
+from compact.engine.stories.abstractive import shown
 from compact.engine.stories.writing import StoryInProgress, Writer
 from compact.messages.asking import Abilities
-from compact.messages.checkpoints import Level, SummaryRequest
+from compact.messages.checkpoints import Level, Summary, SummaryRequest
 from compact.messages.messages import Image, Text, ToolCall, ToolResult
 from compact.messages.tokens import TokenCounter
 from compact.models.providers.tokenizers import tokenizer
@@ -70,7 +71,7 @@ WISHES = {
 
 
 def prompt(request: SummaryRequest, told: briefing.Briefing) -> str:
-    blocks = blocks_of(request.messages, request.answers, longest=400)
+    blocks = shown(request, longest=400)
     context = told.context(blocks, marker_of(blocks), COUNTER)
     return "\n\n".join(f"--- {m.role}\n{m.text}" for m in context.messages) + "\n"
 
@@ -97,8 +98,10 @@ def test_the_prompt_of_each_strategy_is_as_it_was_agreed(strategy: str):
 
 
 def test_the_prompt_with_all_wishes_is_as_it_was_agreed():
-    """Record, guidance, goals and open tasks stand in the data (FR-2)."""
-    request = asked(TALK[-1:], level="compact", record=RECORD, **WISHES)
+    """Record, guidance, goals and open tasks stand in the data, and what is known already
+    (FR-2)."""
+    known = Summary(text="The kiln is 40 years old.", made_by="x")
+    request = asked(TALK[-1:], level="compact", previous=known, record=RECORD, **WISHES)
     agreed("wishes", prompt(request, words(request, "short").part(100, 2, 3)))
 
 

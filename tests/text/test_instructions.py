@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.text.instructions import instructions_in, score_of
+from compact.text.instructions import find_instructions, score_of
 from compact.text.sentences import is_log_line, lines_of, sentences_of, topic_of
 
 RANKED = [
@@ -44,7 +44,7 @@ def test_chatter_code_and_data_score_nothing(line):
 
 
 def test_never_mind_is_no_rule():
-    said = instructions_in("Never mind, the fern stays. Never water the cactus.")
+    said = find_instructions("Never mind, the fern stays. Never water the cactus.", "m", 0)
     assert [each.text for each in said if each.is_rule] == ["Never water the cactus."]
 
 
@@ -55,7 +55,7 @@ def test_pasted_text_holds_no_rules_in_its_middle():
         *(f"some line of pasted text number {i} you must see" for i in range(200)),
         "Never delete it.",
     ]
-    found = [x.text for x in instructions_in("\n".join(lines))]
+    found = [x.text for x in find_instructions("\n".join(lines), "m1", 0)]
     assert "Never delete it." in found
     assert len(found) < 40
 
@@ -63,7 +63,7 @@ def test_pasted_text_holds_no_rules_in_its_middle():
 def test_fences_and_logs_are_no_prose():
     """C-8: nor are their lines instructions."""
     text = "Always use tabs.\n```\nnever do this = 1\n```\n2026-01-01 12:00 ERROR must not happen\n"
-    assert [x.text for x in instructions_in(text)] == ["Always use tabs."]
+    assert [x.text for x in find_instructions(text, "m1", 3)] == ["Always use tabs."]
 
 
 TOPICS = [

@@ -33,11 +33,13 @@ from compact.patterns import regex
 from compact.secrets.redaction import redact, secrets_of
 from compact.text.speakers import speaker_of
 
+KNOWN = "Known already"
+"""The speaker label of the summary that is continued."""
 PART = "Story of part"
 """The speaker label of a part's summary, before its number."""
 WRITTEN, GOALS, TASKS, WANTED = "Already written down", "Open goals", "Still to do", "To be kept"
 TOLD, IN_VIEW = "Told before", "Stays in view"
-"""Speaker labels of other texts than messages, like the one above."""
+"""Speaker labels of other texts than messages, like the two above."""
 _SPEAKERS = {
     "system": "System",
     "person": "User",
@@ -59,7 +61,7 @@ BLANK = "0" * 8
 _FENCE = regex(r"<{3}(?=data\b)|(?<=of data)>{3}")
 _FENCE_LINE = regex(r"< ?<<data\b|\bend of data ?>")
 _SPEAKER = regex(
-    r"^(?=[ \t]*(?:user|assistant|system|tool|observation|note by|earlier story|"
+    r"^(?=[ \t]*(?:user|assistant|system|tool|observation|note by|earlier story|known already|"
     r"story of part|already written|open goals|still to do|to be kept|told before|stays in view)"
     r"\b[^:\n]{0,80}:)",
     re.MULTILINE | re.IGNORECASE,

@@ -94,6 +94,8 @@ class SummaryRequest(BaseModel, frozen=True, defer_build=True):
     """Notes taken while the history was read, so that it is not read again. They are not stored."""
     reach: tuple[int, int] = (0, 1 << 60)
     """The positions of these messages in the notes: the first, and the end (excluded)."""
+    previous: Summary | None = None
+    """The summary of everything before these messages, or None. The new summary continues it."""
 
 
 class Verdict(BaseModel, frozen=True, defer_build=True):

@@ -45,16 +45,17 @@ def check_token_estimator(estimator: TokenEstimator) -> None:
 
 
 def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]) -> None:
-    """Test a summarizer: it keeps the cap, and is never empty."""
+    """Test a summarizer: it keeps the cap, is never empty, and continues its last summary."""
     messages = [Message(role="user", content=f"Rule {i}: keep part {i} small.") for i in range(40)]
     summarizer = make()
     assert isinstance(summarizer, Summarizer), "it lacks a method of the protocol"
+    previous = None
     for cap in (60, 200, 800):
-        request = SummaryRequest(messages=messages, max_tokens=cap)
-        summary = asyncio.run(_summarized(summarizer, request))
-        assert summary.text.strip(), "a summary is never empty"
-        assert count(summary.text) <= cap, f"{count(summary.text)} tokens, {cap} were allowed"
-        assert summary.made_by, "a summary names its maker"
+        request = SummaryRequest(messages=messages, max_tokens=cap, previous=previous)
+        previous = asyncio.run(_summarized(summarizer, request))
+        assert previous.text.strip(), "a summary is never empty"
+        assert count(previous.text) <= cap, f"{count(previous.text)} tokens, {cap} were allowed"
+        assert previous.made_by, "a summary names its maker"
 
 
 async def _summarized(summarizer: Summarizer, request: SummaryRequest) -> Summary:

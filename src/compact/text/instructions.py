@@ -9,6 +9,7 @@ decide how many candidates fit the budget.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -86,6 +87,10 @@ class Instruction:
     text: str
     score: float
     """How much the sentence reads like an instruction, 0 to 1."""
+    message_id: str
+    position: int
+    same: str
+    """The sentence in lower case with single spaces, to find repetitions."""
 
     @property
     def is_rule(self) -> bool:
@@ -94,12 +99,19 @@ class Instruction:
         return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
 
 
+def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
+    """Yield the sentences of a user's text that may be instructions, in order."""
+    for line in lines_of(_without_paste(text)):
+        for sentence in sentences_of(line):
+            if len(sentence) <= LONGEST and (score := score_of(sentence)) > 0:
+                same = " ".join(sentence.lower().split())
+                yield Instruction(sentence, score, message_id, position, same)
+
+
 @lru_cache(maxsize=64)  # several readers ask for the same text in turn
 def instructions_in(text: str) -> tuple[Instruction, ...]:
-    """Return the sentences of a user's text that may be instructions, in order."""
-    said = (each for line in lines_of(_without_paste(text)) for each in sentences_of(line))
-    scored = ((each, score_of(each)) for each in said if len(each) <= LONGEST)
-    return tuple(Instruction(each, score) for each, score in scored if score > 0)
+    """Return what `find_instructions` finds, without message id and position."""
+    return tuple(find_instructions(text, "", 0))
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from compact.engine.chronology.extractive import ExtractiveSummarizer
-from compact.engine.fencing import blocks_of
+from compact.engine.fencing import KNOWN, Block, blocks_of
 from compact.engine.gate.rules import Judged, judge
 from compact.engine.stories.writing import ModelAnswer, StoryInProgress, Writer, fingerprint
 from compact.errors import ContextOverflow, ModelFailed
 from compact.messages.checkpoints import Summary, SummaryRequest
 from compact.messages.events import StoryAsked
+from compact.messages.messages import Message, MessageMetadata
 from compact.messages.protocols import ChatModel, Emit
 from compact.messages.tokens import TokenCounter
 
@@ -93,8 +94,7 @@ class ModelSummarizer:
         if not self._is_sized:
             await self._take_size()
         longest = self._writer.window * CHARACTERS // RESULT_SHARE
-        longest = max(SHORTEST, min(longest, LONGEST))
-        blocks = blocks_of(request.messages, request.answers, longest=longest)
+        blocks = shown(request, longest=max(SHORTEST, min(longest, LONGEST)))
         key = fingerprint(request, blocks)
         if key in self._remembered:
             self._remembered.move_to_end(key)
@@ -170,3 +170,13 @@ class ModelSummarizer:
                 )
 
         return tell
+
+
+def shown(request: SummaryRequest, *, longest: int) -> list[Block]:
+    """Return the blocks of a request: the summary so far, then the messages."""
+    if request.previous is None or not request.previous.text.strip():
+        return blocks_of(request.messages, request.answers, longest=longest)
+    source = MessageMetadata(source="checkpoint")
+    known = Message(role="user", content=request.previous.text, metadata=source, id="known")
+    blocks = blocks_of([known, *request.messages], request.answers, longest=longest)
+    return [replace(b, speaker=KNOWN) if b.message == 0 else b for b in blocks]

@@ -341,7 +341,7 @@ def text_of(reply: Reply) -> str:
 
 def fingerprint(request: SummaryRequest, blocks: Iterable[Block]) -> str:
     """Return a hash of the request. Equal requests have the same."""
-    wishes = request.model_dump(exclude={"messages", "kept", "answers"})
+    wishes = request.model_dump(exclude={"messages", "kept", "answers", "previous"})
     asked = hashlib.sha256(repr(sorted(wishes.items())).encode("utf-8", "replace"))
     for block in blocks:
         asked.update(f"\0{block.message}\0{block.speaker}\0{block.text}".encode())

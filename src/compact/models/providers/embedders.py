@@ -53,6 +53,7 @@ def prefixes_of(model: str) -> tuple[str, str]:
 class ServedEmbedder(ABC):
     """An embedder behind a server.
 
+    `prefixes` are put before documents and before questions; the default is the model's own.
     `timeout` is in seconds, for one answer.
     """
 
@@ -61,13 +62,14 @@ class ServedEmbedder(ABC):
         key: ModelKey,
         *,
         api_key: str | None = None,
+        prefixes: tuple[str, str] | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
         self.name = str(key)
         self._key = key
         self._api_key = api_key
         self._timeout = timeout
-        self._prefixes = prefixes_of(key.name)
+        self._prefixes = prefixes_of(key.name) if prefixes is None else prefixes
 
     @cached_property
     def dimensions(self) -> int:

@@ -43,12 +43,15 @@ class TransformersChat:
     because each model writes its calls differently, and nothing here reads them.
     """
 
-    def __init__(self, folder: str, *, timeout: float = 600, max_tokens: int = 1024) -> None:
+    def __init__(
+        self, folder: str, *, timeout: float = 600, max_tokens: int = 1024, device: str = "cpu"
+    ) -> None:
         self.name = f"transformers:{folder}"
         self.abilities = Abilities(tools=False, counts=True)
         self._folder = str(folder)
         self._timeout = timeout
         self._max_tokens = max_tokens
+        self._device = device
         self._reading = Lock()
         """Held while a prompt is written, because a tokenizer serves one thread at a time."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="compact-transformers")
@@ -205,7 +208,7 @@ class TransformersChat:
     @cached_property
     def _model(self) -> tuple[Any, Any]:
         kind = "AutoModelForSeq2SeqLM" if self._two_parts else "AutoModelForCausalLM"
-        model = self._loaded(kind).eval()
+        model = self._loaded(kind).to(self._device).eval()
         with self._reading:
             return model, copy.deepcopy(self._tokenizer)
 
