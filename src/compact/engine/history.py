@@ -11,7 +11,7 @@ import bisect
 import math
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -24,6 +24,10 @@ from compact.messages.tokens import TokenCounter
 from compact.models.profiles import ReasoningSent
 from compact.secrets.redaction import Known
 from compact.text.speakers import marked, may_be_persons, own_words_of, speaker_of
+
+if TYPE_CHECKING:
+    from compact.engine.chronology.notes import Notes
+    from compact.engine.forms import Forms
 
 Item = Message | Mapping[str, Any]
 Indices = TypeVar("Indices", list[int], range)
@@ -39,14 +43,6 @@ FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool, config=ConfigDict(defer_build=True))
 GAP = 256
 """After more new messages, user messages are searched from the end again, not in all of them."""
-
-
-class Forgetting(Protocol):
-    """A cache of values computed from the messages that the prompt shows."""
-
-    def forget(self, before: int, keep: Collection[int]) -> None:
-        """Forget everything before a position, except at the positions in `keep`."""
-        ...
 
 
 class History:
@@ -71,9 +67,9 @@ class History:
         self._messages: dict[int, Message] = {}
         self._tokens: dict[int, int] = {}
         self._total = 0
-        self.forms: Forgetting | None = None
+        self.forms: Forms | None = None
         """The forms in which the prompt can show the groups (`engine.forms`)."""
-        self.notes: object = None
+        self.notes: Notes | None = None
         """Notes on the messages read so far (`chronology.notes.Notes`)."""
         self.asks_other = False
         """Whether the model belongs to another provider than the message format."""
