@@ -11,7 +11,7 @@ from compact.engine.history import NOBODYS
 from compact.messages.checkpoints import record_message
 from compact.messages.formats.known import format_named
 from compact.messages.messages import short_id
-from compact.text.outline import BESIDE_STORY, OUTLINE
+from compact.text.outline import OUTLINE
 from tests.engine.saying import (
     COUNTER,
     call,
@@ -54,7 +54,7 @@ def rules(count: int) -> list:
 def test_sections_stand_in_the_order_of_the_outline() -> None:
     """A model's story comes first, a person's words below it; the chronology holds them itself."""
     told = Composer(notes_of(WORK), COUNTER).written("The mail was mended.", 900)
-    assert titles_of(told) == ["Story", "Names", "Said", "Now"]
+    assert titles_of(told) == ["Story", "Now", "Said", "Names"]
     assert section(told, "Story") == "The mail was mended."
     named = [said("assistant", "It calls parse_rows and merge_rows.", id="m99")]
     by_code = titles_of(composed([*WORK, *named * 9, *rules(90)], 900))
@@ -277,7 +277,7 @@ def test_any_history_is_told_within_its_room(made: Generated, room: int, told: s
     text, again = (Composer(notes_of(messages), COUNTER).written(told, room) for _ in range(2))
     assert text == again
     assert COUNTER.text(text) <= room
-    order = BESIDE_STORY if told else OUTLINE
+    order = dict.fromkeys(("Story" if told else "Now", *OUTLINE))
     ours = [x for x in titles_of(text) if x in order]
     assert ours == [x for x in order if x in ours]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.engine.chronology.cutting import Cuttable
-from compact.engine.chronology.items import Item, left_out, sized
+from compact.engine.chronology.items import Item, sized
 from compact.messages.tokens import TokenCounter
 from compact.models.providers.tokenizers import tokenizer
 from tests.engine.saying import run, said, story
@@ -107,24 +107,3 @@ def test_prose_that_was_pasted_is_told_and_logs_are_named():
     assert re.search(r"\[pasted: \d+ words, m1\]", told)
     assert "must not lose a mail" in told
     assert "retry=3" not in told
-
-
-@pytest.mark.parametrize("cap", [700, 1_500])
-def test_a_message_that_only_demands_is_cut_like_another(cap: int):
-    """All its sentences stayed, so that none had room, and no other request had any either."""
-    pier = "Pier {} is one that we need in row {}, so keep it."
-    asked = " ".join(pier.format(i, i) for i in range(120))
-    rows = [said("user", "Help me with the ferry.", id="m0"), *run(1, "ls", "x")]
-    text = story([*rows, said("user", asked, id="m4"), *run(2, "ls", "y")], cap)
-    assert "- User: Help me with the ferry." in text
-    assert pier.format(0, 0) in text
-    assert re.search(r"\[… [\d,]+ words, m4\]", text)
-
-
-def test_each_mark_names_where_the_rest_is():
-    long = "The boat came in at noon and went out at dusk. " * 200
-    rows = [row for i in range(30) for row in (said("user", f"See to pier {i}.", id=f"m{i}"),)]
-    text = story([said("user", long, id="m90"), *run(1, "ls", "x")], 4_000)
-    assert re.search(r"\[… [\d,]+ words, m90\]", text)
-    assert left_out(x.id for x in rows) == "[30 messages of the user, m0 … m29, are left out]"
-    assert left_out(["m0", "m1"]) == "[2 messages of the user, m0, m1, are left out]"

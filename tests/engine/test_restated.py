@@ -111,25 +111,3 @@ def test_compress_tells_the_newest() -> None:
     told = "\n".join(x.text for x in compress(messages, max_tokens=1_500))
     assert f"{CAP % 956} [before: " in told
     assert "$201" not in told
-
-
-def test_a_wish_that_is_taken_back_is_no_wish() -> None:
-    rows = [
-        said("user", "Please add a dark mode to the page.", id="m0"),
-        said("assistant", "I will."),
-        *edit(1),
-        said("user", "Do not add a dark mode to the page.", id="m3"),
-        *edit(2),
-    ]
-    text = story(rows)
-    assert "Please add" not in text
-    assert "Do not add a dark mode to the page. [before: m0]" in text
-
-
-def test_a_rule_on_one_of_several_is_taken_back_and_one_on_all_of_them_stays() -> None:
-    rule, free = "Never touch the config file.", "You can touch the config file now."
-    rows = [said("user", rule, id="m0"), *edit(1), said("user", free, id="m2"), *edit(2)]
-    assert rule not in story(rows)
-    rule, free = "Never delete a file.", "You can delete the file now."
-    rows = [said("user", rule, id="m0"), *edit(1), said("user", free, id="m2"), *edit(2)]
-    assert rule in story(rows)

@@ -427,13 +427,3 @@ def test_who_speaks_is_named_as_in_the_conversation():
     meeting = [said("user", "It is dry.", name="Ida"), said("assistant", "Good.", name="Tom: x")]
     shown_ = "".join(block.shown for block in blocks_of(meeting, longest=400))
     assert shown_ == "User (Ida): It is dry.\nAssistant (Tom x): Good.\n"
-
-
-def test_of_a_meeting_its_decisions_are_asked_for_and_no_example_of_coding_is_shown():
-    people = ("Mary", "Bob")
-    talk = [said("user", f"I take pier {i}.", name=people[i % 2]) for i in range(8)]
-    rules = words(asked(talk)).rules
-    assert mode_named("planning").focus in rules
-    assert "<example>" not in rules
-    alone = words(asked([said("user", f"I take pier {i}.") for i in range(8)])).rules
-    assert mode_named(MODES[0]).focus in alone

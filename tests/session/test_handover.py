@@ -1,7 +1,5 @@
 """`handover`: what an agent is given back after a compaction, as one text (issue 28)."""
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,8 +82,7 @@ def test_where_room_is_short_all_stand_by_their_first_words_and_demands_whole():
 def test_what_does_not_fit_even_so_is_counted():
     messages = talk(*(f"Request {n}: paint berth {n} blue by Tuesday." for n in range(40)), "Go.")
     said, _ = said_in(handover(messages, since=80, max_tokens=300))
-    gone = 40 - len(said) + 1
-    assert re.fullmatch(rf"\[{gone} messages of the user, m0 … m\d+, are left out\]", said[-1])
+    assert said[-1] == f"[{40 - len(said) + 1} messages of the user are left out]"
     assert "Request 39" in said[-2]  # the newest stay
 
 

@@ -7,13 +7,13 @@ out, and so are empty sections.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
 from compact.engine.chronology.composing import Chronology
 from compact.engine.chronology.cutting import Cuttable
-from compact.engine.chronology.items import Item, probe_of
+from compact.engine.chronology.items import Item
 from compact.engine.chronology.names import below, listed, root_of
 from compact.engine.chronology.notes import Notes
 from compact.engine.chronology.work import Kind as DeedKind
@@ -22,7 +22,7 @@ from compact.messages.cached import cached_property
 from compact.messages.messages import short_id
 from compact.messages.tokens import TokenCounter
 from compact.text.modes import KindWeights, weights_of
-from compact.text.outline import BESIDE_STORY, NAMES, NOW, OUTLINE, SAID, STORY
+from compact.text.outline import NAMES, NOW, OUTLINE, SAID, STORY
 
 NOW_SHARE, LEAST_NOW = 1 / 8, 100
 """The section on the present gets at most this share of the room, but at least this many tokens, up
@@ -135,7 +135,7 @@ class Composer:
                 left += int(0.9 * unused)
                 parts[words] = chronology.told(left) if left >= LEAST_STORY else ""
                 names = self._names(parts, min(most, room - self._size(parts)))
-        return _joined({**parts, NAMES: names}, BESIDE_STORY if story else OUTLINE)
+        return _joined({**parts, NAMES: names}, STORY if story else NOW)
 
     def _chronology(self, story: str) -> Chronology:
         """Return what neither the story nor the prompt says, in order. Beside a model's story, only
@@ -162,8 +162,9 @@ class Composer:
         return self.counter.composed(_joined(parts))
 
 
-def _joined(parts: Mapping[str, str], order: Sequence[str] = OUTLINE) -> str:
-    """Join the sections in an order."""
+def _joined(parts: Mapping[str, str], first: str = NOW) -> str:
+    """Join the sections: the first one, then the others in order."""
+    order = dict.fromkeys((first, *OUTLINE))
     return "\n\n".join(f"## {title}\n{parts[title]}" for title in order if parts.get(title))
 
 
@@ -174,7 +175,7 @@ def lines_on_now(notes: Notes, seen: VisibleText, counter: TokenCounter) -> Iter
     """Yield the lines on the present."""
     work = notes.work
     asked = next((x for x in reversed(notes.items.rows) if x.kind == "request"), None)
-    if asked is not None and not (notes.is_plain_talk and seen.shows(probe_of(asked))):
+    if asked is not None and not (notes.is_plain_talk and seen.tells(asked.text)):
         yield _asked(asked, seen, counter, is_answered=_is_answered(notes, asked))
     root = root_of(notes)
     if root:
@@ -212,7 +213,7 @@ def _is_answered(notes: Notes, asked: Item) -> bool:
 
 
 def _asked(asked: Item, seen: VisibleText, counter: TokenCounter, *, is_answered: bool) -> str:
-    is_seen = seen.shows(probe_of(asked))
+    is_seen = seen.tells(asked.text)
     to = f", to “{asked.before}”" if asked.before else ""
     if is_seen:
         words = asked.text.split()
@@ -220,8 +221,7 @@ def _asked(asked: Item, seen: VisibleText, counter: TokenCounter, *, is_answered
     else:
         said, below = Cuttable(" ".join(asked.text.split()), counter).within(ASKED_TOKENS, ""), ""
     answered = ", and answered" if is_answered else ""
-    where = f"{short_id(asked.message_id)}{below}".removeprefix(", ")
-    return f"- Asked last{where and f' ({where})'}{answered}{to}: “{said}”"
+    return f"- Asked last ({short_id(asked.message_id)}{below}){answered}{to}: “{said}”"
 
 
 def _last_parts(files: Iterable[str], most: int = MOST_FILES) -> str:

@@ -84,7 +84,7 @@ def identify(
             most = max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE))
             is_talk = notes is not None and notes.is_plain_talk
             return min(_reserve(history, policy, limit, is_talk=is_talk), most)
-        new = LEAST_CHECKPOINT + LEAST_CAP * standing.by_model  # a model is not asked for a line
+        new = LEAST_CHECKPOINT
         if not standing.by_record:
             new = min(_cap_of_new(history, policy, standing), max(new, above // 3))
         room = min(standing.caps.together, int(above * SESSION_SHARE)) - new

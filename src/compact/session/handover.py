@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from compact import wiring
 from compact.engine.checkpoint_text import Composer
 from compact.engine.chronology.cutting import Cuttable, gist, squeezed
-from compact.engine.chronology.items import MUST_STAY, PASTED, Item, left_out, sized
+from compact.engine.chronology.items import MUST_STAY, PASTED, Item, sized
 from compact.engine.chronology.names import listed
 from compact.engine.chronology.notes import Notes, notes_of
 from compact.engine.history import History
@@ -138,8 +138,9 @@ def _said(notes: Notes, history: History, room: int, since: int) -> str:
             if (at in quotes or not in_full) and cost - costs.get(at, 0) <= left:
                 left -= cost - costs.get(at, 0)
                 quotes[at], costs[at] = quote, cost
-    gone = left_out(short_id(row.message_id) for at, row in enumerate(rows) if at not in quotes)
-    return "\n".join(filter(None, (*(quotes[at] for at in sorted(quotes)), gone)))
+    gone = len(rows) - len(quotes)
+    left_out = [f"[{gone:,} messages of the user are left out]"] * bool(gone)
+    return "\n".join([*(quotes[at] for at in sorted(quotes)), *left_out])
 
 
 def _quoted(item: Item, history: History, most: int) -> str:

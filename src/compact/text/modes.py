@@ -33,7 +33,7 @@ class KindWeights:
     pasted: float = 20.0
     aside: float = 10.0
     """A user's answer to a tool, or a refusal."""
-    closing: float = 3.0
+    closing: float = 1.5
     said: float = 0.6
     earlier: float = 1.5
     changed: float = 600.0

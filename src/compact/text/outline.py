@@ -16,8 +16,6 @@ NOW, STORY, SAID, NAMES = "Now", "Story", "Said", "Names"
 
 OUTLINE: Sequence[str] = (NOW, STORY, SAID, NAMES)
 """Sections in the order of a checkpoint."""
-BESIDE_STORY: Sequence[str] = (STORY, NAMES, SAID, NOW)
-"""Their order if a model wrote the story."""
 ALSO: Mapping[str, Sequence[str]] = {
     STORY: ("summary", "what happened", "done", "progress", "history", "account"),
 }

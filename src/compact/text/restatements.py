@@ -154,10 +154,8 @@ def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
     if is_code or not tokens:
         return None
     lower = [token.lower() for token in tokens]
-    rule, is_wish = _RULE.match(said.replace("’", "'")), lower[0] == "please" and "?" not in said
-    if rule or is_wish:
-        says = (rule and rule.lastgroup) or "always"
-        return Statement(text, _rule(says, tokens, speaker), is_change=False)
+    if rule := _RULE.match(said.replace("’", "'")):
+        return Statement(text, _rule(rule, tokens, speaker), is_change=False)
     is_only = lower[:1] == ["only"] and not {"may", "can"}.isdisjoint(lower)
     doubts = _WORDS["doubt"] - {"may", "can"} if is_only else _WORDS["doubt"]
     if any(_plain(x) in doubts for i, x in enumerate(lower) if tokens[i] != "May" or not i):
@@ -177,20 +175,19 @@ def _stated_in(text: str, speaker: str, *, is_row: bool) -> Statement | None:
     return Statement(text, frames, is_change) if frames and score_of(said) else None
 
 
-def _rule(says: str, tokens: Sequence[str], speaker: str) -> Mapping[Frame, str]:
-    """Return the frame of a rule or wish, and what it says: `never`, `always` or `free`."""
+def _rule(rule: re.Match[str], tokens: Sequence[str], speaker: str) -> Mapping[Frame, str]:
+    """Return the frame of a rule, and what the rule says: `never`, `always` or `free`."""
     about = frozenset(
         _stem(x) for x in map(str.lower, tokens) if x not in _NEUTRAL | _WORDS["rule"]
     )
     about -= _WORDS["rule"]
-    return {Frame(speaker, about, (), "rule"): says}
+    return {Frame(speaker, about, (), "rule"): rule.lastgroup or ""}
 
 
 def _is_clear(frame: Frame, *, is_change: bool) -> bool:
     """Whether two values in this frame are certainly about the same thing."""
     words = len(frame.subject - STOP_WORDS) + sum(map(str.isalpha, frame.others))
     is_one = is_change or _WORDS["several"].isdisjoint(frame.subject)
-    is_one |= frame.kind == "rule" and words > FEW_WORDS  # the same action on the same thing
     return is_one and words >= FEW_WORDS - is_change
 
 

@@ -21,7 +21,6 @@ from compact.engine.chronology.items import (
     PERSONS,
     Item,
     Kind,
-    left_out,
     marked,
     probe_of,
     sized,
@@ -77,9 +76,9 @@ MOST_RUNS = 2_000
 """How many joined runs of deeds are cached. With more, all are forgotten: memory is bounded."""
 
 
-_Row = tuple[float, float, int, int, int, float, float, float]
-"""A row: the smallest number that includes it; its weight; its tokens; its fewest and most tokens
-that must stay, and their extra weight; the room from which on it stays whole; the least room."""
+_Row = tuple[float, float, int, int, float, float, float]
+"""A row: the smallest number that includes it; its weight; its tokens; its tokens that must stay,
+and their extra weight; the room from which on it stays whole; the least room."""
 
 
 class _Lines:
@@ -192,7 +191,7 @@ class Chronology:
         """
         total, place = 0.0, 0
         while total <= limit and (place < len(self._found) or self._find(number)):
-            since, weight, size, least, most, must, whole, stub = self._found[place]
+            since, weight, size, least, must, whole, stub = self._found[place]
             if since > number * NEARLY:
                 break
             place += 1
@@ -200,7 +199,7 @@ class Chronology:
             if room >= whole:
                 total += size + LINE_TOKENS
             elif room >= stub or (least and room * must >= least):
-                total += max(room, min(room * must, most)) + LINE_TOKENS
+                total += max(room, least) + LINE_TOKENS
         return total
 
     def _find(self, number: float) -> bool:
@@ -210,7 +209,7 @@ class Chronology:
             since, index = heappop(waiting)
             if index < 0:
                 weight, size, stub = self._deeds.weighed(~index)
-                self._found.append((since, weight, size, 0, 0, 0.0, size, stub))
+                self._found.append((since, weight, size, 0, 0.0, size, stub))
                 return True
             if self._is_new(index):
                 sizes = sized(self._span[index], self.counter).sizes
@@ -260,9 +259,7 @@ class Chronology:
     @cached_property
     def _weights(self) -> list[float]:
         rows = range(len(self._span))
-        counts = {k for k, by in self._by_kind.items() if by and k in ("closing", "said")}
-        said = (i for i in reversed(rows) if self._span[i].kind in counts)
-        last = next(filter(self._is_new, said), -1)
+        last = next((i for i in reversed(rows) if self._is_new(i)), -1)
         return [self._weight(x, is_last=i == last) for i, x in enumerate(self._span)]
 
     @cached_property
@@ -295,14 +292,13 @@ class Chronology:
         return by * self.weights.of(kind)
 
     def _weight(self, item: Item, *, is_last: bool) -> float:
-        demands = 1.0 if is_last else item.demands  # it says where the work stands
-        fresh = max(self._freshness(item.position), demands)
-        kind = "request" if is_last else item.kind
-        weight = self._by_kind[kind] * fresh * (1 + DEMANDED * demands)
-        if item.kind in ("closing", "said") and self.weights.decided != 1:
+        fresh = max(self._freshness(item.position), item.demands)
+        kind = "closing" if is_last and item.kind == "said" else item.kind
+        weight = self._by_kind[kind] * fresh * (1 + DEMANDED * item.demands)
+        if kind in ("closing", "said") and self.weights.decided != 1:
             weight *= self.weights.decided if _decides(item.text) else 1.0
         marked = MARKED if item.position in self.notes.marked else 1.0
-        return weight * marked * (item.info if is_last else item.worth)
+        return weight * marked * item.worth
 
     @cached_property
     def _by_kind(self) -> dict[Kind, float]:
@@ -386,8 +382,8 @@ class Chronology:
 
     def _left_out(self, lines: _Lines) -> str:
         """Return the line on the user's messages that are left out. Empty if there are none."""
-        gone = sorted(self._persons.difference(lines.items))
-        return left_out(short_id(self._span[i].message_id) for i in gone)
+        gone = len(self._persons) - len(self._persons.intersection(lines.items))
+        return f"[{gone:,} messages of the user are left out]" if gone else ""
 
     def _text(self, lines: _Lines) -> str:
         return "\n".join(filter(None, (*lines.all(), self._left_out(lines))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from compact.messages.cached import cached_property
@@ -16,8 +16,6 @@ from compact.text.terms import STOP_WORDS
 SHORT, STUB, WHOLE = 40, 18, 0.55
 """`SHORT`: a text of fewer tokens stays whole or is left out. `STUB`: fewest tokens of a cut text.
 `WHOLE`: from this share of its tokens on, a short text, or the user's, stays whole."""
-LEAST_RULES = 160
-"""The user's demands come first, with this many tokens, even if their share of a room is less."""
 MARK_TOKENS = 8
 """About how many tokens the mark takes."""
 HEAD_SHARE = 2 / 3
@@ -46,10 +44,8 @@ class Cuttable:
 
     text: str
     counter: TokenCounter
-    stays: Callable[[str], float] = lambda _: 0.0
-    """Returns how clearly a sentence has to stay in little room. 0: it has not."""
-    must: float = 0.0
-    """How many times the room the sentences that have to stay may take, up to `LEAST_RULES`."""
+    stays: Callable[[str], bool] = lambda _: False
+    """Returns whether a sentence stays, however little room there is."""
 
     @cached_property
     def tokens(self) -> int:
@@ -58,29 +54,12 @@ class Cuttable:
 
     @cached_property
     def least(self) -> int:
-        """Tokens of the shortest sentence that has to stay. 0 if there is none."""
-        return min((self._units[1][i] + MARK_TOKENS for i in self._clearest), default=0)
+        """Tokens of the sentences that always stay."""
+        return sum(map(self._units[1].__getitem__, self._kept)) + MARK_TOKENS * bool(self._kept)
 
     @cached_property
-    def most(self) -> int:
-        """Most tokens that the sentences that have to stay take beyond the text's room."""
-        sizes = sum(self._units[1][i] for i in self._clearest) + MARK_TOKENS
-        return max(self.least, min(sizes, LEAST_RULES)) if self._clearest else 0
-
-    @cached_property
-    def _clearest(self) -> Sequence[int]:
-        clear = [(self.stays(unit.strip()), -i) for i, unit in enumerate(self._units[0])]
-        return [-i for by, i in sorted(clear, reverse=True) if by]
-
-    def _kept(self, room: int) -> Mapping[int, int]:
-        """Return the sentences that stay in this room, with their tokens: the clearest that fit."""
-        left = max(room, self.least, min(int(room * self.must), self.most)) - MARK_TOKENS
-        kept = dict[int, int]()
-        for i in self._clearest:
-            if (size := self._units[1][i]) <= left:
-                kept[i] = size
-                left -= size
-        return kept
+    def _kept(self) -> frozenset[int]:
+        return frozenset(i for i, unit in enumerate(self._units[0]) if self.stays(unit.strip()))
 
     @cached_property
     def _units(self) -> tuple[Sequence[str], Sequence[int]]:
@@ -100,8 +79,8 @@ class Cuttable:
         """
         if self.tokens <= max(1.15 * room, room + 10):
             return self.text
-        (units, sizes), kept = self._units, self._kept(room)
-        left, in_words = room - MARK_TOKENS - sum(kept.values()), False
+        (units, sizes), kept = self._units, self._kept
+        left, in_words = room - max(MARK_TOKENS, self.least), False
         if sizes[0] <= min(LONGEST_FIRST, 2 * room):
             left = max(left, sizes[0])
         elif not kept and sizes[0] > left:
@@ -158,7 +137,7 @@ def _ends(sizes: Sequence[int], room: int, tails: int) -> tuple[int, int, int]:
     return head, tail, room
 
 
-def _telling(units: Iterable[str], stays: Callable[[str], float]) -> Iterator[str]:
+def _telling(units: Iterable[str], stays: Callable[[str], bool]) -> Iterator[str]:
     """Drop sentences with hardly any information: headings, praise, announcements, code. Keep all
     that `stays` wants.
     """
@@ -177,7 +156,7 @@ def _is_frame(words: str) -> bool:
 
 def gist(text: str, most: int) -> str:
     """Return a text's first informative sentences, in one line of at most `most` characters."""
-    return beginning(" ".join(_telling(UNIT.split(text), lambda _: 0.0)) or text, most)
+    return beginning(" ".join(_telling(UNIT.split(text), lambda _: False)) or text, most)
 
 
 def squeezed(text: str) -> str:

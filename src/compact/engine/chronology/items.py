@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -67,7 +67,7 @@ _TOLD = regex(r"(User|Assistant)(?:, (?:to|asked) “(.*?)”| refused (.*?))?: 
 """The start of a chronology line that names its speaker."""
 _BEFORE = regex(r" ?\[before: ([^\]\n]{1,80})\]")
 """A mark after a sentence whose value changed. It names the messages with the earlier value."""
-_SUPERSEDED = regex(r"\[… [\d,]+ words(?:, [^\]\n]{1,80})?\] ?")
+_SUPERSEDED = regex(r"\[… [\d,]+ words, [^\]\n]{1,80}\] ?")
 _BULLET = regex(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+)?")
 _PART = regex(r"[.!?]\s+|\n|[。！？]")
 
@@ -86,15 +86,15 @@ class Sized(NamedTuple):
     """The room that a text needs in a chronology."""
 
     text: Cuttable
-    sizes: tuple[int, int, int, float, float, float]
-    """In this order: tokens; fewest and most tokens that must stay; their extra weight; the room
-    from which on the text stays whole; the least room."""
+    sizes: tuple[int, int, float, float, float]
+    """In this order: tokens; tokens that must stay; their extra weight; the room from which on the
+    text stays whole; the least room."""
     told_from: float
     """The least room in which the text, or only the part that must stay, is included."""
 
     def is_told(self, room: float) -> bool:
         """Whether the text is included in this room."""
-        _, least, _, must, _, stub = self.sizes
+        _, least, must, _, stub = self.sizes
         return room >= stub or bool(least and room * must >= least)
 
 
@@ -110,8 +110,6 @@ class Item:
     before: str = ""
     """The question that the text answers, or the call that it refuses."""
     is_refusal: bool = False
-    named: str = ""
-    """What `text` begins with and its message does not: who speaks, if the message has a name."""
     info: float = 0.0
     """An estimate of the information: distinct words, names and numbers."""
     worth: float = 0.0
@@ -144,47 +142,36 @@ class Items:
     """The user's items, by their text in lower case."""
     _stated: Restatements[Item] = field(default_factory=Restatements[Item])
 
-    def person(
-        self, text: str, message_id: str, position: int, pasted: str = "", name: str = ""
-    ) -> Item | None:
-        """Record a user's message, after the name of who speaks. Pasted prose becomes an item of
-        its own; pasted code and logs are only mentioned. An earlier message with the same text is
-        forgotten. What the assistant said just before becomes its closing words.
+    def person(self, text: str, message_id: str, position: int, pasted: str = "") -> Item | None:
+        """Record a user's message. Pasted prose becomes an item of its own; pasted code and logs
+        are only mentioned. An earlier message with the same text is forgotten. What the assistant
+        said just before becomes its closing words.
         """
         last = self._close()
         if not (text + pasted).strip():
             return None
         asked = question_of(last.text) if last and len(text.split()) < FEW_WORDS else ""
-        named = f"{name}: " if name and not text.startswith(f"{name}: ") else ""
-        said = f"{named}{cut(text, message_id)}"
-        item = Item(position, "request", said, message_id, asked, named=named)
+        item = Item(position, "request", cut(text), message_id, asked)
         self._forget_same(item)
         self._supersede(item)
         if pasted:
-            item.text += f"{PASTED}{len(pasted.split()):,} words{_at(message_id)}]"
+            item.text += f"{PASTED}{len(pasted.split()):,} words, {short_id(message_id)}]"
         self._add(item)
         if prose := "\n".join(filter(_reads, BLANK.split(pasted))):
-            self._add(Item(position, "pasted", cut(prose, message_id), message_id))
+            self._add(Item(position, "pasted", cut(prose), message_id))
         return item
 
     def within(self, said: PersonWords, refused: str, message_id: str, position: int) -> None:
         """Record what the user said inside a tool result: an answer or a refusal."""
         before = beginning(said.question or refused, MOST_QUESTION)
-        item = Item(
-            position,
-            "aside",
-            cut(said.words, message_id),
-            message_id,
-            before,
-            said.kind == "refusal",
-        )
+        item = Item(position, "aside", cut(said.words), message_id, before, said.kind == "refusal")
         self._supersede(item)
         self._add(item)
 
     def assistant(self, text: str, message_id: str, position: int) -> None:
         """Record what the assistant said."""
         if text.strip():
-            self._repeat(self._add(Item(position, "said", cut(text, message_id), message_id)))
+            self._repeat(self._add(Item(position, "said", cut(text), message_id)))
 
     def host(self, text: str, message_id: str, position: int) -> None:
         """Record the host's rules. A line that the host repeats is kept only where it came last."""
@@ -241,7 +228,6 @@ class Items:
                 self._leave_out(before, sentence, item)
                 if before.kind not in ("closing", "said"):
                     ids += (*before.before_ids.pop(sentence, ()), short_id(before.message_id))
-            ids = [*filter(None, ids)]
             if ids:
                 ids = [*item.before_ids.get(statement.text, ()), *ids]
                 item.before_ids[statement.text] = tuple(dict.fromkeys(ids))[-MOST_BEFORE:]
@@ -254,7 +240,7 @@ class Items:
 
     def _leave_out(self, item: Item, sentence: str, later: Item) -> None:
         """Leave out a replaced sentence. Forget the item if nothing in it is new."""
-        mark = f"[… {len(sentence.split()):,} words{_at(item.message_id)}]"
+        mark = f"[… {len(sentence.split()):,} words, {short_id(item.message_id)}]"
         item.text = item.text.replace(sentence, mark, 1)
         _weigh(item)
         self.superseded.append((sentence, f"{item.text}\n{later.text}"))
@@ -304,10 +290,10 @@ def sized(item: Item, counter: TokenCounter) -> Sized:
     row = item.text_cut
     if row is None or row.text.counter is not counter:
         words, is_persons = squeezed(item.text), item.kind in PERSONS
+        text = Cuttable(words, counter, _must_stay) if is_persons else Cuttable(words, counter)
         must, whole = MUST * item.demands**2, WHOLE if is_persons else 1.0
-        text = Cuttable(words, counter, _stays, must) if is_persons else Cuttable(words, counter)
         least, stub = text.least, stub_of(text.tokens)
-        sizes = text.tokens, least, text.most, must, whole * text.tokens, stub
+        sizes = text.tokens, least, must, whole * text.tokens, stub
         item.text_cut = row = Sized(
             text, sizes, min(stub, least / must) if least and must else stub
         )
@@ -317,13 +303,12 @@ def sized(item: Item, counter: TokenCounter) -> Sized:
 def probe_of(item: Item) -> tuple[str, frozenset[str]]:
     """Return what to search for to find an item's text in a prompt."""
     if item.probe is None:
-        item.probe = probed(item.text.removeprefix(item.named))
+        item.probe = probed(item.text)
     return item.probe
 
 
-def _stays(sentence: str) -> float:
-    demand = demand_of(sentence)
-    return demand if demand >= MUST_STAY else 0.0
+def _must_stay(sentence: str) -> bool:
+    return demand_of(sentence) >= MUST_STAY
 
 
 def _is_frame(line: str) -> bool:
@@ -351,49 +336,15 @@ def _unmarked(item: Item) -> Item:
     return item
 
 
-def left_out(ids: Iterable[str]) -> str:
-    """Return a line on the user's messages that are left out: the ids of the first and the last.
-    Empty if there are none.
-    """
-    gone = list(ids)
-    named = [name for name in gone if name]
-    which = ", ".join(named) if len(named) <= MOST_BEFORE else f"{named[0]} … {named[-1]}"
-    return f"[{len(gone):,} messages of the user{which and f', {which},'} are left out]" * bool(
-        gone
-    )
-
-
-def cut(text: str, message_id: str = "") -> str:
-    """Return a text, or only head and tail if it is very long. The mark names the message."""
+def cut(text: str) -> str:
+    """Return a text, or only head and tail if it is very long."""
     text = text.strip()
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
     head, tail = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
     gone = len(text[len(head) : -len(tail)].split())
-    return f"{head} [… {gone:,} words{_at(message_id)}] {tail}"
-
-
-def _at(message_id: str) -> str:
-    return f", {short_id(message_id)}" if message_id else ""
-
-
-def without_places(text: str) -> str:
-    """Return a checkpoint's text without ids that only name a place in a list (`m21`): in another
-    list they name other messages.
-    """
-    parts = text.split("[")
-    for i, part in enumerate(parts[1:], 1):
-        mark, end, rest = part.partition("]")
-        kind, *ids = mark.split(" ")
-        if end and kind in ("…", "before:", "pasted:"):
-            lasting = [x for x in ids if not (x[:1] == "m" and x.strip(",")[1:].isdigit())]
-            words = " ".join((kind, *lasting)).rstrip(",")
-            parts[i] = f"[{words}]{rest}" if lasting else rest
-            parts[i - 1] = parts[i - 1] if lasting else parts[i - 1].rstrip(" ")
-        else:
-            parts[i] = f"[{part}"
-    return "".join(parts)
+    return f"{head} [… {gone:,} words] {tail}"
 
 
 def _reads(text: str) -> bool:

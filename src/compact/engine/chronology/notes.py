@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from compact.engine.chronology.items import Items, without_places
+from compact.engine.chronology.items import Items
 from compact.engine.chronology.work import WorkLog
-from compact.engine.fencing import LONGEST_NAME, one_line
 from compact.engine.history import FEW_MESSAGES, History, newest
 from compact.messages.checkpoints import summary_of
 from compact.messages.messages import Message, ToolCall, ToolResult
@@ -101,8 +100,7 @@ class Notes:
         own = {line for line in words.splitlines() if line.strip()}
         pasted = "\n".join(line for line in whole.splitlines() if line not in own)
         is_much = len(pasted.split()) > FEW_PASTED
-        name = one_line((message.name or "").replace(":", " "), LONGEST_NAME)
-        self.items.person(words, message.id, self.position, pasted if is_much else "", name)
+        self.items.person(words, message.id, self.position, pasted if is_much else "")
 
     def _read_words_within(self, message: Message) -> set[str]:
         """Record what the user said inside tool results; return the ids of those calls."""
@@ -129,16 +127,11 @@ class Notes:
             self.work.cleared = set()
 
     def _read_checkpoint(self, message: Message) -> None:
-        """Read an earlier checkpoint, except its sections on the present and on names. In a list
-        whose messages are named by their places, the ids in it are places in another list.
-        """
-        text, by = summary_of(message.text), message.id
-        if by == f"m{self.position}":
-            text, by = without_places(text), ""
-        for section, body in sections_of(text):
+        """Read an earlier checkpoint, except its sections on the present and on names."""
+        for section, body in sections_of(summary_of(message.text)):
             self.ledger.note(body, "assistant", self.position)
             if section not in (NOW, NAMES):
-                self.items.earlier(body, by, self.position)
+                self.items.earlier(body, message.id, self.position)
 
     def _trim(self) -> None:
         self.ledger.trim(self.position, MOST_ANCHORS)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from compact.engine.chronology.cutting import LEAST_RULES, info_of
+from compact.engine.chronology.cutting import info_of
 from compact.engine.chronology.items import (
-    MUST_STAY,
     Item,
     Spoken,
     demand_of,
@@ -31,9 +30,9 @@ SPOKEN = frozenset((*SPEAKERS.values(), "System: ", "Tool: "))
 """Speaker labels that do not count as names, so that no text can pose as another speaker."""
 MOST_JUDGED = 40
 """How many requests, the newest ones, decide whether this is a conversation between people."""
-RULES_SHARE = 0.2
-"""The user's demands come first, with this share of the room, or with `LEAST_RULES` tokens, up to
-half of the room. Those are the ones that stay in a cut text, too (`MUST_STAY`)."""
+RULES_SHARE, LEAST_RULES, CLEAR = 0.2, 160, 0.65
+"""The user's clear demands come first, with this share of the room, or with this many tokens, up to
+half of the room. A demand is clear from the third number on (0 to 1)."""
 TALK_POWER = 0.2
 """Exponent that reduces the weights of kinds for sentences. Those weights are meant for deeds; a
 sentence competes only with other sentences."""
@@ -62,7 +61,7 @@ class Talk:
         self._marked = [x for x in self._said if x.position in notes.marked]
         self._counter, self._weigh = counter, _weighing(weights)
         self._costs = {x.text: counter.text(x.text) + 1 for x in self._said}
-        self._is_people = is_record(x.text for x in items if x.kind == "request")
+        self._is_people = is_record(items)
         self._names = _names_of(items) if self._is_people else {}
         self._before_ids = dict[int, dict[str, Sequence[str]]]()
         for item in items:
@@ -89,9 +88,7 @@ class Talk:
         """The user's clear demands, the clearest and newest first."""
         persons = ((i, x) for i, x in enumerate(self._said) if x.speaker == "person")
         clear = [(demand_of(x.text), x.position, i) for i, x in persons]
-        return [
-            self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= MUST_STAY
-        ]
+        return [self._said[i] for demand, _, i in sorted(clear, reverse=True) if demand >= CLEAR]
 
     def _select(self, budget: int, rules: int) -> Sequence[Said]:
         """Choose important messages, then demands up to `rules` tokens, then what is new. Fill the
@@ -125,11 +122,11 @@ class Talk:
         return self._rest[1]
 
 
-def is_record(requests: Iterable[str]) -> bool:
-    """Whether requests record what people said to each other: most name their speaker, and the same
-    few speak often.
+def is_record(items: Sequence[Item]) -> bool:
+    """Whether the items record what people said to each other: most requests name their speaker,
+    and the same few speak often.
     """
-    newest = [*requests][-MOST_JUDGED:]
+    newest = [item.text for item in items if item.kind == "request"][-MOST_JUDGED:]
     names = [found[0] for found in map(NAMED.match, newest) if found]
     return 2 * len(names) > len(newest) > 1 and len(names) >= 2 * len(set(names))
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import Literal
 
-from compact.engine.chronology.talk import is_record
 from compact.engine.chronology.work import WORKS
 from compact.engine.fencing import (
     GOALS,
@@ -34,7 +33,6 @@ from compact.messages.messages import SYSTEM_ROLES, Message, visible_texts
 from compact.messages.tokens import TokenCounter
 from compact.text.anchors import keys_of
 from compact.text.modes import MODES, mode_named
-from compact.text.speakers import speaker_of
 from compact.text.templates import template
 
 WORDS_PER_TOKEN, WORDS_OF_WORK, FEWEST_WORDS = 0.6, 0.5, 20
@@ -118,10 +116,7 @@ def words_of(
         for name in FORMS[form]
     ]
     is_work = any(message.tool_calls for message in request.messages)
-    mode = _mode_of(request)
-    if mode != request.mode == MODES[0] and mode != "developer":
-        names = [name for name in names if name != "example"]  # it is one of coding
-    focus = mode_named(mode).focus
+    focus = mode_named(_mode_of(request)).focus
     rules = "\n\n".join(_filled(name, text=focus) for name in names if name)
     return Words(form, rules, beside, WORDS_OF_WORK if is_work else WORDS_PER_TOKEN)
 
@@ -134,15 +129,11 @@ def _level_of(request: SummaryRequest) -> Level:
 
 
 def _mode_of(request: SummaryRequest) -> str:
-    """Return the mode, guessed if nobody set one: from the calls, or from people's names."""
-    if request.mode != MODES[0]:
-        return request.mode
+    """Return the mode, guessed from the calls if nobody set one."""
     calls = (call for message in request.messages for call in message.tool_calls)
-    if any(not WORKS.isdisjoint(keys_of(c.arguments)) for c in calls):
-        return "developer"
-    persons = (m for m in request.messages if speaker_of(m) == "person")
-    said = (f"{m.name}: {m.text}" if m.name else m.text for m in persons)
-    return "planning" if is_record(said) else request.mode  # a meeting decides and plans
+    if request.mode != MODES[0] or all(WORKS.isdisjoint(keys_of(c.arguments)) for c in calls):
+        return request.mode
+    return "developer"
 
 
 def again(told: Briefing, wishes: Iterable[str]) -> Briefing:
