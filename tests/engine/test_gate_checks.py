@@ -5,7 +5,7 @@
 import pytest
 
 from compact import Message, plan
-from compact.engine.gate import ground
+from compact.engine.gate import work_log
 from compact.engine.stories.abstractive import ModelSummarizer
 from compact.messages.checkpoints import SummaryRequest
 from tests.engine.saying import call, edit, fail, notes_of, result, run, said
@@ -45,14 +45,14 @@ def request(messages: list[Message]) -> SummaryRequest:
     ],
 )
 def test_a_check_that_failed_last_is_not_called_passed(story: str, is_wrong: bool):
-    found = ground.contradicted(story, request(WORK))
+    found = work_log.contradicted(story, request(WORK))
     assert bool(found) == is_wrong
     assert all(each.startswith(FAILED) for each in found)
 
 
 def test_a_check_that_passed_again_is_called_passed():
     mended = [*WORK, *edit(2, "src/app/mail.py"), *run(4, "pytest -q tests", "4 passed")]
-    assert ground.contradicted(WRONG, request(mended)) == []
+    assert work_log.contradicted(WRONG, request(mended)) == []
 
 
 REFUSED = [
@@ -131,7 +131,7 @@ def test_a_file_that_was_written_after_all_is_called_written():
 def test_only_what_the_story_tells_of_counts():
     """A run behind the span is another story's."""
     ends_before = request(WORK).model_copy(update={"reach": (0, 3)})
-    assert ground.contradicted("All tests pass.", ends_before) == []
+    assert work_log.contradicted("All tests pass.", ends_before) == []
 
 
 def made(*stories: str):

@@ -95,14 +95,6 @@ def test_each_session_gets_what_its_age_asks_for(
     assert store.integrity_check() == []
 
 
-def test_what_ageing_would_make_larger_stays_as_it_is(memory: MemoryManager) -> None:
-    old = DAY - timedelta(days=400)
-    memory.add_message("short", "user", "The fern stands by the window.", timestamp=old)
-    (row,) = memory.age(DAY).rows
-    assert (row.due, row.action, row.why) == (FULL, "none", "too short to take less room")
-    assert memory.digest("short") is None
-
-
 def test_a_level_is_made_from_the_originals_each_time(
     store: SQLiteManager, memory: MemoryManager
 ) -> None:

@@ -46,11 +46,6 @@ from compact.text.digests import (
 LEASE = timedelta(minutes=10)
 """How long a process keeps its lease if it does not renew it."""
 
-LEAST_BYTES = 1_000
-"""A session with fewer bytes of texts stays as it is. A digest takes about 700 bytes and a packed
-file about 800, so a few short messages would take more room than before.
-"""
-
 
 class _Ended(Exception):
     """The run ends early: it was stopped, or another process does the work."""
@@ -309,8 +304,6 @@ class MemoryAgeing:
         original, days = original_of(self.store, session), max(0, int(age))
         due = Due(session, original, days, before, level, chain, fingerprint, size, is_archived)
         if level is not CompressionLevel.FULL:
-            if moved is None and size < LEAST_BYTES:
-                return replace(due, level=CompressionLevel.FULL, why="too short to take less room")
             due = self._slowed(due)
         # archived by a person, so only a person restores it
         if is_archived and not due.level.is_archived:

@@ -117,7 +117,7 @@ class Deed(NamedTuple):
     came_to: str = ""
     """The result, as printed."""
     failed: bool = False
-    """Whether nothing changed, of kind `changed`."""
+    """Whether nothing was done, of kinds `changed` and `called`."""
 
 
 class Run(NamedTuple):
@@ -310,10 +310,11 @@ class WorkLog:
             self._cleared(_about(asked.call), position if failed else None)
         if asked.script:
             self._ran(asked, result, line if failed else None, position)
-        elif failed:
+        elif result.is_error or (failed and (asked.files or asked.deletes)):
             self.deeds.append(Deed(position, "failed", _about(asked.call), line))
         elif not (asked.files or asked.deletes):
-            self.deeds.append(self._deed_of(asked, result, position))
+            deed = self._deed_of(asked, result, position)
+            self.deeds.append(deed._replace(failed=failed))
 
     def _overtake(self, asked: _Asked, position: int) -> None:
         for file in asked.files:
