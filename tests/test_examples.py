@@ -220,6 +220,13 @@ def test_strands(run: Run) -> None:
         assert "pier 4" in run("strands_minimal", url=server.url)
 
 
+def test_hermes_plugin(run: Run) -> None:
+    """`tests/integrations/test_hermes.py` holds the engine's promises."""
+    if importlib.util.find_spec("agent") is None:
+        pytest.skip("Hermes needs an environment of its own: see test_hermes.py")
+    run("hermes_plugin")
+
+
 def test_litellm_guard(run: Run) -> None:
     """It is made; `tests/integrations/test_litellm_guard.py` talks through it."""
     if importlib.util.find_spec("litellm") is None:

@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, str] = {
     "memory restore-backup": "Restore a backup into a new file.",
     "move": "Move all sessions from a file to a server, or back.",
     "store init": "Make a server's tables; distribute them; guard their rows.",
-    "work": "Do the jobs of a server's store: age, embed, index, compress.",
+    "work": "Do a server store's jobs: age, embed, index, compress.",
     "mcp": "Serve sessions, or a transcript, to an agent as MCP tools.",
     "migrate": "Import all conversations from files and folders.",
     "install": "Add hooks to Claude Code or Codex that give things back.",

@@ -70,9 +70,11 @@ class _Failure:
 
     def __init__(self, deed: Deed) -> None:
         self.deed = deed
-        self.verb, *rest = [*_words(deed.what.partition("(")[0].partition(" ")[0]), ""]
+        name, _, given = deed.what.partition("(")
+        self.verb, *rest = [*_words(name.partition(" ")[0]), ""]
         self.verb = self.verb.removesuffix("e")
-        more = (*rest, *_words(deed.what), *_words(deed.came_to))
+        values = (each.partition("=")[2] for each in given.rstrip(")").split(", "))
+        more = (*rest, *_words(" ".join((name, *values, deed.came_to))))
         self.objects = {x for x in more if len(x) > 3 or not x.isalpha()}
 
     def __str__(self) -> str:
