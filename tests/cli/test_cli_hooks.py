@@ -173,7 +173,8 @@ def test_what_the_text_points_at_can_be_read(run, tmp_path):
     text = text_of(given(run, file))
     short = rows[1]["uuid"][:8]
     assert f"{short} (“Review of the berths”, 12 points)" in text
-    assert f"expand '{file}' ID`" in text
+    assert "expand FILE ID`" in text
+    assert f"FILE is '{file}'" in text
     assert "Berth 11 has no lamp" in run("expand", file, short).out
     found = json.loads(run("recall", file, "berth", "lamp", "--json").out)
     assert found["messages"][0]["id"] == rows[1]["uuid"]
