@@ -23,7 +23,7 @@ from tests import checker
 from tests.session.playing import Player
 from tests.sizes import seed, size
 
-SESSIONS = size(12, 1_000)
+SESSIONS = size(30, 1_000)
 STEPS = (10, 20, 40, 80)
 """How many things are done in a session."""
 
