@@ -38,7 +38,7 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "serve": (1166, 723, 9),
     "session": (8984, 5159, 34),
     "store": (12761, 6811, 50),
-    "telemetry": (1264, 684, 6),
+    "telemetry": (1267, 693, 6),
     "testing": (1612, 1020, 8),
     "text": (5937, 3465, 31),
     "transcripts": (6509, 3580, 29),

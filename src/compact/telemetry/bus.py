@@ -22,12 +22,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
-from typing import TextIO
+from typing import TextIO, TypedDict, Unpack
 from weakref import WeakSet
 
 from compact.errors import InvalidArgument
-from compact.messages.calls import got
+from compact.messages.calls import got, known_options
 from compact.messages.events import Event, EventsDropped, Heartbeat
+from compact.messages.options import taking
 from compact.messages.protocols import Exporter
 from compact.secrets.redactor import NOTHING_ELSE, Redactor
 from compact.telemetry.plain_words import redacted, without_content
@@ -181,6 +182,17 @@ CLOSE_SECONDS = 2.0
 """How many seconds closing waits at most, for all exporters together."""
 
 
+class Pace(TypedDict, total=False):
+    """How an exporter gets its events."""
+
+    queue_size: int
+    """How many events wait for the exporter at most. `QUEUE_SIZE` by default."""
+    linger: float
+    """How many seconds an event waits, so that several are sent together. 0 by default."""
+    heartbeat: float | None
+    """Seconds without an event after which a `Heartbeat` is sent. None, the default: never."""
+
+
 class EventBus:
     """Passes events to subscribers and exporters.
 
@@ -229,29 +241,20 @@ class EventBus:
 
         return end
 
-    def export_to(
-        self,
-        exporter: Exporter,
-        *,
-        queue_size: int = QUEUE_SIZE,
-        linger: float = 0.0,
-        heartbeat: float | None = None,
-    ) -> None:
+    @taking(Pace)
+    def export_to(self, exporter: Exporter, **pace: Unpack[Pace]) -> None:
         """Send every event from now on to the exporter, in a separate thread.
-
-        `queue_size` is how many events wait for the exporter at most. `linger` is how many seconds
-        an event waits, so that several are sent together. After `heartbeat` seconds without an
-        event, a `Heartbeat` is sent; None means never.
 
         At exit, the program waits up to `CLOSE_SECONDS` until the remaining events are sent.
         """
+        known_options(pace, Pace)
         queue = ExporterQueue(
             exporter,
             prepare=self._outgoing,
             failed=self._count_failure,
-            size=queue_size,
-            linger=linger,
-            heartbeat=heartbeat,
+            size=pace.get("queue_size", QUEUE_SIZE),
+            linger=pace.get("linger", 0.0),
+            heartbeat=pace.get("heartbeat"),
         )
         self._queues.append(queue)
         _with_exporters.add(self)
